@@ -1,0 +1,90 @@
+"""The blocks that attention models share, as ONNX: norms, rotary positions, attention."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.engines.export.graph import GraphWriter
+
+MASKED = -6e4
+"""Added to the score of a key that must not be seen: the largest round number float16 holds."""
+
+
+def layer_norm(g: GraphWriter, x: str, weight: NDArray[np.float32]) -> str:
+    """LayerNorm without bias over the last axis, computed in float32."""
+    scale = g.constant(weight, np.float32)
+    return g.narrow(g.op("LayerNormalization", g.wide(x), scale, axis=-1, epsilon=1e-5))
+
+
+def gelu(g: GraphWriter, x: str) -> str:
+    """x Φ(x), the exact form with the error function."""
+    erf = g.op("Erf", g.mul(x, g.scalar(0.5**0.5)))
+    return g.mul(g.mul(x, g.add(erf, g.scalar(1.0))), g.scalar(0.5))
+
+
+def heads_last(weight: NDArray[np.float32], heads: int, padded: int, rotary: int = 0,
+               scale: float = 1.0) -> NDArray[np.float32]:
+    """A torch linear [heads·dim, in] as [in, heads·padded], each head zero-padded.
+
+    With `rotary`, the pairs (2i, 2i+1) of the first `rotary` dimensions move to
+    (i, rotary/2 + i): dot products do not change, and rotating needs no interleaving.
+    """
+    out, width = weight.shape
+    dim = out // heads
+    order = np.arange(dim)
+    order[:rotary] = np.concatenate([np.arange(0, rotary, 2), np.arange(1, rotary, 2)])
+    split = weight.reshape(heads, dim, width)[:, order] * np.float32(scale)
+    wide = np.zeros((heads, padded, width), np.float32)
+    wide[:, :dim] = split
+    return np.ascontiguousarray(wide.reshape(heads * padded, width).T)
+
+
+def heads_first(weight: NDArray[np.float32], heads: int, padded: int) -> NDArray[np.float32]:
+    """A torch linear [out, heads·dim] as [heads·padded, out], zero rows for the padding."""
+    out, width = weight.shape
+    dim = width // heads
+    wide = np.zeros((heads, padded, out), np.float32)
+    wide[:, :dim] = weight.T.reshape(heads, dim, out)
+    return wide.reshape(heads * padded, out)
+
+
+def rotary_tables(g: GraphWriter, positions: str, rotary: int, padded: int, theta: float
+                  ) -> tuple[str, str]:
+    """Cosines and signed sines (…, padded) of int64 `positions`, for `rotate`.
+
+    Rotary position embedding (Su et al. 2021) with frequencies theta^(-2i/rotary);
+    dimensions past `rotary` pass unchanged.
+    """
+    frequency = np.zeros(padded)
+    frequency[:rotary] = np.tile(theta ** (-np.arange(0, rotary, 2) / rotary), 2)
+    sign = np.ones(padded)
+    sign[: rotary // 2] = -1
+    angle = g.mul(g.unsqueeze(g.cast(positions, np.float32), -1), g.constant(frequency, np.float32))
+    sine = g.mul(g.op("Sin", angle), g.constant(sign, np.float32))
+    return g.narrow(g.op("Cos", angle)), g.narrow(sine)
+
+
+def rotate(g: GraphWriter, x: str, cosine: str, sine: str, rotary: int, padded: int) -> str:
+    """Rotate the last axis of `x` (…, padded), laid out as `heads_last` does."""
+    half = rotary // 2
+    first, second, rest = g.split(x, [half, half, padded - rotary], axis=-1)
+    swapped = g.op("Concat", second, first, rest, axis=-1)
+    return g.add(g.mul(x, cosine), g.mul(swapped, sine))
+
+
+def attention(g: GraphWriter, q: str, k: str, v: str, mask: str) -> tuple[str, str]:
+    """Softmax attention of (B,H,Q,D) over (B,H,T,D): the mix (B,Q,H·D) and the weights.
+
+    `q` is already scaled; `mask` is added to the scores.
+    """
+    scores = g.add(g.matmul(q, g.transpose(k, 0, 1, 3, 2)), mask)
+    weights = g.op("Softmax", scores, axis=-1)
+    mixed = g.transpose(g.matmul(weights, v), 0, 2, 1, 3)
+    return g.op("Reshape", mixed, g.ints(0, 0, -1)), weights
+
+
+def padding_mask(g: GraphWriter, size: str, length: str) -> str:
+    """(B,1,1,size): 0 for positions below `length` (B), `MASKED` from there on."""
+    inside = g.op("Less", g.arange(size), g.unsqueeze(length, 1))
+    return g.unsqueeze(g.op("Where", inside, g.scalar(0.0), g.scalar(MASKED)), 1, 2)
