@@ -1,0 +1,112 @@
+"""The `edge-runtime` command: a table of sub-commands, each loaded when it is called.
+
+A command `name` is the function `name` in `edge_runtime/cli/name.py`, annotated for typer.
+A module may hold `EXAMPLES`: lines that `--help` shows as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from edge_runtime import __version__
+from edge_runtime.errors import EdgeRuntimeError
+
+COMMANDS = {
+    "transcribe": "Turn files, a pipe or a microphone into text.",
+    "serve": "Serve live speech to text over a WebSocket.",
+    "listen": "Show live captions from a running server.",
+    "pull": "Fetch a model's weights and build its plans.",
+    "bench": "Measure accuracy, latency and cost on this machine.",
+}
+
+EXAMPLES = """\
+edge-runtime pull moonshine-tiny-en        fetch the default model, once
+edge-runtime transcribe talk.flac          text of a file
+edge-runtime transcribe --mic              live captions of a microphone
+edge-runtime serve                         ws://127.0.0.1:8765/v1/stream"""
+
+
+def _load(name: str) -> Any:
+    """The real command called `name`, from its own module."""
+    module = importlib.import_module(f"{__name__}.{name}")
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(
+        name,
+        epilog=_verbatim(getattr(module, "EXAMPLES", "")),
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )(getattr(module, name))
+    return typer.main.get_command(app)
+
+
+def _verbatim(examples: str) -> str | None:
+    """Lines that the help formatter leaves as they are."""
+    return f"Examples:\n\n\b\n{examples}" if examples else None
+
+
+class Commands(TyperGroup):
+    """Lists the commands without importing them, and reports their errors in two lines."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=said) for name, said in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, _load(str(name)), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EdgeRuntimeError as error:
+            if ctx.params.get("debug"):
+                raise
+            report(error)
+            raise typer.Exit(1) from None
+
+
+def report(error: EdgeRuntimeError, where: str = "") -> None:
+    """Say on standard error what went wrong (in `where`) and what to do about it."""
+    place = f"{where}: " if where else ""
+    typer.echo(f"error: {place}{error.message}", err=True)
+    if error.fix:
+        typer.echo(f"fix:   {error.fix}", err=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"edge-runtime {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_verbatim(EXAMPLES),
+)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", envvar="EDGE_RUNTIME_DEBUG", help="Show the traceback of an error."
+        ),
+    ] = False,
+) -> None:
+    """Live speech to text on an NVIDIA Jetson, a desktop GPU or any CPU."""
+
+
+def main() -> None:
+    """Run the command line; exits 0, 1 on an error, 2 on wrong usage, 130 on Ctrl-C."""
+    app(prog_name="edge-runtime")
