@@ -1,1 +1,45 @@
 """Readers of published weights, one file per form; all give the same names and shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.weights.base import Weights, check, moonshine_shapes
+from edge_runtime.errors import ModelMissing
+
+__all__ = ["Weights", "read"]
+
+_TABLE = "model.decoder.embed_tokens.weight"
+_HEAD = "proj_out.weight"
+
+
+def read(recipe: MoonshineRecipe, folder: Path) -> Weights:
+    """The model's weights, float32, from whichever form of it lies in `folder`.
+
+    Names are those of Hugging Face; `proj_out.weight` is always there, and is
+    the very array of `model.decoder.embed_tokens.weight` where the form has
+    one table for both ends. Raises `ModelMissing`, or `ModelDamaged` naming
+    the tensor that is missing, unknown, of another shape or not finite.
+    """
+    for source in recipe.sources.named().values():
+        if all((folder / file.name).is_file() for file in source.files):
+            break
+    else:
+        raise ModelMissing(
+            f"{folder} does not hold the weights of {recipe.name}",
+            f"Run: edge-runtime pull {recipe.name}",
+        )
+    if source.reader == "safetensors":
+        from edge_runtime.engines.weights import safetensors
+
+        weights = safetensors.read(folder / "model.safetensors")
+    else:
+        from edge_runtime.engines.weights import ort
+
+        weights = ort.read(folder / "encoder_model.ort", folder / "decoder_model_merged.ort")
+    shapes = moonshine_shapes(recipe.architecture)
+    if _TABLE in weights:
+        weights.setdefault(_HEAD, weights[_TABLE])
+    check(weights, shapes | {_HEAD: shapes[_TABLE]}, folder)
+    return weights

