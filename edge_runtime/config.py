@@ -1,0 +1,223 @@
+"""Settings: a few small frozen records, checked when made; every key has a default."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edge_runtime.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_PATH = Path("/etc/edge-runtime/config.toml")
+PREFIX = "EDGE_RUNTIME_"
+RESERVED = frozenset({"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_STORE"})
+"""Variables that are not keys: the path of the file, and the store of the models."""
+
+
+class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the server listens and how much it takes on."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    model: str = "moonshine-tiny-en"
+    device: str = "auto"
+    max_sessions: int = 32
+    resume_seconds: float = 30.0
+    idle_seconds: float = 300.0
+    max_message_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        for key in ("host", "model", "device"):
+            if not getattr(self, key):
+                raise ConfigError(f"serving.{key} is empty", "Leave it out for the default.")
+        _within(
+            self, "serving", port=(0, 65535), max_sessions=(1, 10_000), resume_seconds=(0, 3600),
+            idle_seconds=(1, 86_400), max_message_bytes=(1024, 1 << 23),
+        )
+
+
+class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
+
+    threshold: float = 0.5
+    strong: float = 0.8
+    evidence: int = 4
+    padding_ms: int = 400
+    tail_ms: int = 160
+    cap_ms: int = 16000
+    search_ms: int = 4000
+
+    def __post_init__(self) -> None:
+        _within(
+            self, "listening", threshold=(0.01, 0.99), strong=(0.01, 1), evidence=(1, 100),
+            padding_ms=(0, 2000), tail_ms=(0, 1000), cap_ms=(2000, 30_000), search_ms=(200, 20_000),
+        )
+        if self.search_ms >= self.cap_ms:
+            raise ConfigError(
+                f"listening.search_ms ({self.search_ms}) reaches past cap_ms ({self.cap_ms})",
+                "Choose search_ms smaller than cap_ms: the cut is looked for inside the segment.",
+            )
+
+
+class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When the open segment is decoded again, and when its words count as stable."""
+
+    hop_ms: int = 200
+    hop_factor: float = 5.0
+    stable_ms: int = 500
+    stable_logprob: float = -0.3
+    held_back: int = 1
+    tail_logprob: float = -0.7
+
+    def __post_init__(self) -> None:
+        _within(
+            self, "updating", hop_ms=(32, 5000), hop_factor=(0, 100), stable_ms=(0, 10_000),
+            stable_logprob=(-100, 0), held_back=(0, 10), tail_logprob=(-100, 0),
+        )
+
+
+class Guarding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a text must look like to be believed."""
+
+    tokens_per_second: float = 8.0
+    compression: float = 2.4
+    mean_logprob: float = -1.0
+
+    def __post_init__(self) -> None:
+        _within(
+            self, "guarding", tokens_per_second=(1, 100), compression=(1, 100),
+            mean_logprob=(-100, 0),
+        )
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, one record a table of the TOML file."""
+
+    serving: Serving = Serving()
+    listening: Listening = Listening()
+    updating: Updating = Updating()
+    guarding: Guarding = Guarding()
+
+
+def load(
+    path: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Config:
+    """The settings of a file, then of `EDGE_RUNTIME_…` variables, then of a command line.
+
+    `path` is the TOML file (default: `$EDGE_RUNTIME_CONFIG`, else /etc/edge-runtime/config.toml
+    where that exists). A variable is `EDGE_RUNTIME_<TABLE>_<KEY>`, or `EDGE_RUNTIME_<KEY>` for a
+    key of `serving`. `options` maps "table.key", or a key of `serving`, to a value; `None` is
+    not given. Raises `ConfigError` naming the place, the key and what would be right.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = path or environ.get("EDGE_RUNTIME_CONFIG") or None
+    config = Config()
+    if chosen is not None or DEFAULT_PATH.is_file():
+        place = Path(chosen or DEFAULT_PATH)
+        config = _merged(config, _read(place), str(place))
+    # short names first, so that the full name of a key has the last word
+    for name in sorted(environ, key=lambda name: (_is_full(name), name)):
+        if name.startswith(PREFIX) and name not in RESERVED:
+            table, key = _variable(name)
+            config = _merged(config, {table: {key: environ[name]}}, name, strict=False)
+    for name, value in (options or {}).items():
+        if value is not None:
+            table, _, key = name.rpartition(".")
+            config = _merged(config, {table or "serving": {key: value}}, f"option {key}")
+    return config
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A sentence naming the known word most like `word`, or all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(known)}."
+
+
+def _within(record: msgspec.Struct, table: str, **bounds: tuple[float, float]) -> None:
+    for key, (low, high) in bounds.items():
+        value = getattr(record, key)
+        if not low <= value <= high:  # also refuses NaN
+            raise ConfigError(f"{table}.{key} is {value}", f"Choose one from {low} to {high}.")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist", "Check the path of --config.") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}", "Give this user read permission."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}", "Correct that line.") from None
+
+
+def _is_full(name: str) -> bool:
+    rest = name.removeprefix(PREFIX).lower()
+    return any(rest.startswith(f"{table}_") for table in Config.__struct_fields__)
+
+
+def _variable(name: str) -> tuple[str, str]:
+    rest = name.removeprefix(PREFIX).lower()
+    if rest in Serving.__struct_fields__:
+        return "serving", rest
+    for table, record in _records(Config()).items():
+        key = rest.removeprefix(f"{table}_")
+        if key in record.__struct_fields__ and key != rest:
+            return table, key
+    full = [
+        f"{PREFIX}{table}_{key}".upper()
+        for table, record in _records(Config()).items()
+        for key in record.__struct_fields__
+    ]
+    short = [f"{PREFIX}{key}".upper() for key in Serving.__struct_fields__]
+    # the prefix that all share would make every name look near
+    hint = nearest(name.removeprefix(PREFIX), [known.removeprefix(PREFIX) for known in full + short])
+    raise ConfigError(f"unknown variable {name}", f"{hint} (after {PREFIX})")
+
+
+def _records(config: Config) -> dict[str, msgspec.Struct]:
+    return {table: getattr(config, table) for table in config.__struct_fields__}
+
+
+def _merged(config: Config, tables: Mapping[str, Any], place: str, strict: bool = True) -> Config:
+    """`config` with the keys of `tables` replaced; values are converted where not `strict`."""
+    records = _records(config)
+    for table, keys in tables.items():
+        if table not in records:
+            raise ConfigError(f"{place}: unknown table [{table}]", nearest(table, records))
+        if not isinstance(keys, Mapping):
+            raise ConfigError(f"{place}: {table} is not a table", f"Write it as [{table}].")
+        record = records[table]
+        for key in keys:
+            if key not in record.__struct_fields__:
+                raise ConfigError(
+                    f"{place}: unknown key {key} in [{table}]",
+                    nearest(key, record.__struct_fields__),
+                )
+        values = {**msgspec.structs.asdict(record), **keys}
+        try:
+            records[table] = msgspec.convert(values, type(record), strict=strict)
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, ConfigError):  # a range, from __post_init__
+                cause = error.__cause__
+                raise ConfigError(f"{place}: {cause.message}", cause.fix) from None
+            raise ConfigError(
+                f"{place}: [{table}] {error}", "Give the key a value of that type."
+            ) from None
+    return msgspec.structs.replace(config, **records)

@@ -1,0 +1,1 @@
+"""From encoded speech to stable text: pure logic, and the tile chain that feeds it."""

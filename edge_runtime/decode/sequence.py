@@ -1,0 +1,100 @@
+"""One greedy decode, told what the decoder said: checks a draft, re-aligns it, goes on alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+WINDOW = 8
+"""How far ahead in a refused draft the newest token is looked for."""
+
+CHUNK = 24
+"""Draft tokens offered again at once: a longer guess costs more than it saves on a CPU."""
+
+
+class Sequence:
+    """The text tokens of one update as they become known.
+
+    `feed()` gives the tokens for the next decoder pass, which start at cache row
+    `position`; `take(…)` says what the decoder answered to each. The tokens that
+    come out are those of a greedy decode from scratch (after the forced prefix):
+    a draft token counts only where the decoder chose the same.
+    """
+
+    def __init__(self, begin: int, end: int, forced: Seq[int], draft: Seq[int], limit: int) -> None:
+        self._end = end
+        self._limit = limit
+        self._forced = len(forced)
+        self._fed = [begin, *forced]
+        self._draft = list(draft)
+        self._offer = 0
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.margins: list[float] = []
+        self.frames: list[int] = []
+        self.position = 0
+        self.ended = False
+        self.end_logprob = 0.0
+        self.done = False
+        self.drafted = len(self._draft)
+        self.accepted = self.bonus = self.produced = self.passes = self.steps = 0
+        self._extend(len(self._draft))
+
+    def feed(self) -> list[int]:
+        """Tokens for the next pass: one that is certain, then the guess to check."""
+        return self._fed
+
+    def take(self, tokens: Seq[int], logprobs: Seq[float], margins: Seq[float],
+             frames: Seq[int]) -> int:
+        """The decoder's best token after each fed one; returns how many fed rows were true."""
+        fed = self._fed
+        known = len(fed) - self._offer
+        self.passes += 1
+        self.steps += len(fed) == 1
+        for row, token in enumerate(tokens[: len(fed)]):
+            follows = fed[row + 1] if row + 1 < len(fed) else None
+            forced = follows is not None and row + 1 < known
+            agreed = follows == token
+            if forced and not agreed:
+                self._emit(follows, logprobs[row] - margins[row], 0.0, frames[row])
+            else:
+                self._emit(token, logprobs[row], margins[row], frames[row])
+            if self.done or not (forced or agreed):
+                break
+            self.accepted += not forced
+        self.bonus += self._offer > 0
+        self.position += row + 1
+        refused = max(0, self._offer - max(0, row + 1 - known))
+        if not self.done:
+            self._draft[:0] = fed[len(fed) - refused :]
+            self._next()
+        return row + 1
+
+    def _emit(self, token: int | None, logprob: float, margin: float, frame: int) -> None:
+        assert token is not None
+        self.produced += 1
+        if token == self._end:
+            self.ended = self.done = True
+            self.end_logprob = logprob
+            return
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.margins.append(margin)
+        self.frames.append(frame)
+        self.done = len(self.tokens) >= self._limit
+
+    def _next(self) -> None:
+        """Feed the newest token, and the rest of the draft where it can be aligned on it."""
+        newest = self.tokens[-1]
+        self._fed = [newest]
+        self._offer = 0
+        ahead = self._draft[:WINDOW]
+        if newest in ahead:
+            del self._draft[: ahead.index(newest) + 1]
+            self._extend(CHUNK)
+
+    def _extend(self, most: int) -> None:
+        room = self._limit - len(self.tokens)
+        offered = self._draft[: min(most, room)]
+        del self._draft[: len(offered)]
+        self._fed = self._fed + offered
+        self._offer = len(offered)

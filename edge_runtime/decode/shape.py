@@ -1,0 +1,62 @@
+"""What the runner must know of an exported model: it lies beside the graphs as `shape.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from edge_runtime.errors import ModelDamaged, ModelMissing
+
+FILE = "shape.json"
+
+
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Dimensions and marks of an encoder–decoder model, and how its decoder is cut."""
+
+    decoder_tiles: tuple[int, ...]
+    decoder_layers: int
+    width: int
+    heads: int
+    padded_head_dim: int
+    past: int
+    vocabulary: int
+    begin: int
+    end: int
+    tokens_per_second: float
+    kernels: tuple[int, ...]
+    strides: tuple[int, ...]
+    rate: int = 16000
+
+    def frames(self, samples: int) -> int:
+        """Encoder frames of `samples`: unpadded convolutions, at least 0."""
+        for kernel, stride in zip(self.kernels, self.strides, strict=True):
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+    @property
+    def frame_seconds(self) -> float:
+        """Time from one encoder frame to the next."""
+        step = 1
+        for stride in self.strides:
+            step *= stride
+        return step / self.rate
+
+    @property
+    def shortest(self) -> int:
+        """The fewest samples that give one frame."""
+        samples = 1
+        for kernel, stride in reversed(list(zip(self.kernels, self.strides, strict=True))):
+            samples = (samples - 1) * stride + kernel
+        return samples
+
+
+def load_shape(graphs: Path) -> ModelShape:
+    """The shape in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
+    path = graphs / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ModelShape)
+    except FileNotFoundError:
+        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
+    except msgspec.MsgspecError as error:
+        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None

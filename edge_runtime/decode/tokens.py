@@ -1,0 +1,94 @@
+"""From token numbers to text and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edge_runtime.errors import ModelDamaged, ModelMissing
+
+SPACE = "\u2581"
+_BYTE = re.compile(r"^<0x([0-9A-F]{2})>$")
+_MARK = re.compile(r"^<[^>]+>>?$")
+_CLOSING = ".,;:!?\u2026\u3002\uff0c\uff1f\uff01"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A word of a hypothesis: its text, and which tokens it is made of.
+
+    `logprob` is the mean over the tokens, `weakest` the least of them;
+    `frame` is the last encoder frame that a token of the word looked at.
+    """
+
+    text: str
+    first: int
+    last: int
+    logprob: float
+    weakest: float
+    frame: int
+
+    @property
+    def bare(self) -> str:
+        """The text without closing punctuation."""
+        return self.text.rstrip(_CLOSING) or self.text
+
+    @property
+    def key(self) -> str:
+        """What two spellings of the same word have in common: letters and digits, folded."""
+        return key(self.text)
+
+
+def key(text: str) -> str:
+    """Letters and digits of `text`, case folded; `text` itself where it has none."""
+    return "".join(c for c in text.casefold() if c.isalnum()) or text
+
+
+class Vocabulary:
+    """The text of every token of a model."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._bytes = [_spelt(token) for token in tokens]
+
+    @classmethod
+    def load(cls, graphs: Path) -> Vocabulary:
+        """The vocabulary in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
+        path = graphs / "vocabulary.json"
+        try:
+            return cls(msgspec.json.decode(path.read_bytes(), type=list[str]))
+        except FileNotFoundError:
+            raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
+        except msgspec.MsgspecError as error:
+            raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`, without space around it."""
+        joined = b"".join(self._bytes[token] for token in tokens)
+        return joined.decode("utf-8", "replace").strip()
+
+    def words(self, tokens: Sequence[int], logprobs: Sequence[float], frames: Sequence[int]
+              ) -> list[Span]:
+        """The words of `tokens`: a word begins at a token that begins with a space."""
+        starts = [
+            index for index, token in enumerate(tokens)
+            if index == 0 or self._bytes[token].startswith(b" ")
+        ]
+        words = []
+        for first, last in zip(starts, [*starts[1:], len(tokens)], strict=True):
+            text = self.text(tokens[first:last])
+            if text:
+                sure = logprobs[first:last]
+                words.append(Span(text, first, last, sum(sure) / len(sure), min(sure),
+                                  max(frames[first:last])))
+        return words
+
+
+def _spelt(token: str) -> bytes:
+    byte = _BYTE.match(token)
+    if byte:
+        return bytes([int(byte[1], 16)])
+    return b"" if _MARK.match(token) else token.replace(SPACE, " ").encode()

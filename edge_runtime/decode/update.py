@@ -1,0 +1,85 @@
+"""What a session asks of the device, and what comes back."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Purpose(enum.IntEnum):
+    """Why a segment is decoded; lower goes first."""
+
+    FINAL = 0
+    SPECULATIVE = 1
+    PARTIAL = 2
+
+
+@dataclass(frozen=True)
+class Update:
+    """Decode the samples [start, end) of a session's audio (16 kHz, absolute indices).
+
+    `draft` is the guess to check (text tokens, no marks); `forced` is a prefix
+    that the text must begin with. `align` asks for attention rows (word times).
+    `limit` is the most text tokens the decode may produce.
+    """
+
+    session: str
+    segment: int
+    purpose: Purpose
+    start: int
+    end: int
+    draft: tuple[int, ...] = ()
+    forced: tuple[int, ...] = ()
+    align: bool = False
+    limit: int = 112
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Where an update's time went (seconds), and how its tokens came about.
+
+    `drafted` tokens were offered, `accepted` of them agreed; `passes` decoder
+    passes gave `produced` tokens (end mark included), each pass's own next
+    token among them; `steps` of the passes fed a single token.
+    """
+
+    queue: float = 0.0
+    encode: float = 0.0
+    draft: float = 0.0
+    decode: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
+    bonus: int = 0
+    produced: int = 0
+    passes: int = 0
+    steps: int = 0
+
+    @property
+    def busy(self) -> float:
+        """Seconds the device worked on it."""
+        return self.encode + self.draft + self.decode
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The greedy text of an update's audio.
+
+    `tokens` are text tokens without begin and end marks; `logprobs`, `margins`
+    (best minus second logit) and `frames` (encoder frame where attention peaks)
+    belong to them one by one. `ended` tells whether the end mark was reached,
+    `end_logprob` how sure it was. `align` is (tokens, frames) float32 attention,
+    when asked for; `frame_count` is the number of encoder frames.
+    """
+
+    update: Update
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    margins: tuple[float, ...]
+    frames: tuple[int, ...]
+    ended: bool
+    frame_count: int
+    align: NDArray[np.float32] | None = None
+    cost: Cost = field(default_factory=Cost)
