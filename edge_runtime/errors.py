@@ -78,6 +78,12 @@ class PortTaken(EdgeRuntimeError, OSError):
     code = "port_taken"
 
 
+class ServerUnreachable(EdgeRuntimeError, ConnectionError):
+    """No server answers at an address, or it hung up before the end."""
+
+    code = "unreachable"
+
+
 class MissingExtra(EdgeRuntimeError, ImportError):
     """An optional dependency is needed and not installed."""
 

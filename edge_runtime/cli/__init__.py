@@ -69,8 +69,11 @@ class Commands(TyperGroup):
 
 
 def report(error: EdgeRuntimeError, where: str = "") -> None:
-    """Say on standard error what went wrong (in `where`) and what to do about it."""
-    place = f"{where}: " if where else ""
+    """Say on standard error what went wrong, and what to do about it.
+
+    `where` goes before a message that does not name it.
+    """
+    place = f"{where}: " if where not in error.message else ""
     typer.echo(f"error: {place}{error.message}", err=True)
     if error.fix:
         typer.echo(f"fix:   {error.fix}", err=True)

@@ -1,0 +1,89 @@
+"""What `transcribe` writes for one recording: text, JSON or subtitles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from edge_runtime.cli.live import timed_words
+from edge_runtime.cli.subtitles import cues, srt, vtt
+from edge_runtime.events import Final
+
+Format = Literal["text", "json", "srt", "vtt"]
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A recording's name, its length in seconds, and its finals in order."""
+
+    name: str
+    seconds: float
+    finals: tuple[Final, ...]
+
+    @property
+    def spoken(self) -> tuple[Final, ...]:
+        """The finals that have text: what the guards rejected has none."""
+        return tuple(final for final in self.finals if final.text)
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The text of each turn, its segments joined."""
+        texts: dict[int, list[str]] = {}
+        for final in self.spoken:
+            texts.setdefault(final.turn, []).append(final.text.strip())
+        return tuple(" ".join(parts) for parts in texts.values())
+
+
+def render(transcript: Transcript, form: Format, *, label: bool = False) -> str:
+    """The transcript in a format, with its closing newline; `label` puts the name before lines."""
+    return _RENDERERS[form](transcript, label)
+
+
+def _text(transcript: Transcript, label: bool) -> str:
+    if any(final.words for final in transcript.finals):
+        lines = [
+            line
+            for final in transcript.spoken
+            for line in (final.text.strip(), timed_words(final))
+            if line
+        ]
+    else:
+        lines = list(transcript.turns)
+    prefix = f"{transcript.name}: " if label else ""
+    return "".join(f"{prefix}{line}\n" for line in "\n".join(lines).splitlines())
+
+
+def _json(transcript: Transcript, label: bool) -> str:
+    segments = [_segment(final) for final in transcript.finals]
+    whole = {
+        "file": transcript.name,
+        "seconds": round(transcript.seconds, 3),
+        "text": " ".join(transcript.turns),
+        "segments": segments,
+    }
+    return msgspec.json.encode(whole).decode() + "\n"
+
+
+def _segment(final: Final) -> dict[str, object]:
+    """A final without what only a live client needs."""
+    fields = msgspec.to_builtins(final)
+    return {name: value for name, value in fields.items() if name not in ("type", "seq")}
+
+
+def _srt(transcript: Transcript, label: bool) -> str:
+    return srt(cues(transcript.spoken))
+
+
+def _vtt(transcript: Transcript, label: bool) -> str:
+    return vtt(cues(transcript.spoken))
+
+
+_RENDERERS: dict[Format, Callable[[Transcript, bool], str]] = {
+    "text": _text,
+    "json": _json,
+    "srt": _srt,
+    "vtt": _vtt,
+}
