@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.config import Listening
@@ -43,7 +42,7 @@ class Endpoint:
     last: int
 
 
-Verdict = Union[Onset, Silence, Resumed, Endpoint]
+Verdict = Onset | Silence | Resumed | Endpoint
 
 
 class Endpointer:

@@ -79,7 +79,7 @@ class Ring:
         return self._spans(start, end)
 
     def pieces(self, start: int, end: int) -> tuple[Samples, ...]:
-        """The same as views of the memory: nothing is copied. Ask `holds(start)` after using them."""
+        """The same as views of the memory, not copied; ask `holds(start)` after using them."""
         return tuple(self._memory[at : at + length] for at, length in self.spans(start, end))
 
     def holds(self, start: int) -> bool:

@@ -1,0 +1,150 @@
+"""Audio from a file of any kind that libsndfile reads, a block at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from edge_runtime.audio.codec import mended
+from edge_runtime.audio.resample import Resampler
+from edge_runtime.audio.source import BLOCK_MS, odd_values
+from edge_runtime.audio.wav import OpenEnded, find_data
+from edge_runtime.errors import AudioError
+
+_CONVERT = "Convert it first, for example: ffmpeg -i FILE -ar 16000 -ac 1 out.wav"
+
+
+class FileSource:
+    """A sound file (WAV, FLAC, Ogg, MP3 …): channels averaged, resampled, never held whole.
+
+    Iterating again starts again. A file that is damaged further on gives what comes
+    before the damage, and a warning.
+    """
+
+    live = False
+
+    def __init__(self, path: str | os.PathLike[str], block_ms: int = BLOCK_MS) -> None:
+        """Opens the file; raises `AudioError` when it is missing, empty or not audio."""
+        self.name = os.fspath(path)
+        self._path = Path(path)
+        self._block_ms = block_ms
+        self._header: list[str] = []
+        self._damage: list[str] = []
+        self._repaired = self._clipped = 0
+        self._patched: OpenEnded | None = None
+        self._begun = False
+        self._file = self._open()
+        self._rate: int = self._file.samplerate
+        try:
+            Resampler(self._rate)
+        except AudioError:
+            self._close()
+            raise
+
+    @property
+    def seconds(self) -> float | None:
+        """The file's length, None where its format does not say."""
+        frames: int = self._file.frames
+        seconds = frames / self._rate
+        # Formats without a length answer with the largest integer.
+        return seconds if seconds < 1e9 else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was odd so far: a lying header, damage, values that had to be mended."""
+        return [*self._header, *self._damage, *odd_values(self._repaired, self._clipped)]
+
+    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        if self._begun:
+            # Opened again and not rewound: after a seek, MP3 decoders stumble.
+            self._close()
+            self._file = self._open()
+        self._begun = True
+        self._damage = []
+        self._repaired = self._clipped = 0
+        resampler = Resampler(self._rate)
+        read = 0
+        for block in self._blocks():
+            read += len(block)
+            samples = resampler.push(block)
+            if len(samples):
+                yield samples
+        rest = resampler.flush()
+        if len(rest):
+            yield rest
+        if not read:
+            self._damage.append(f"{self.name} holds no samples")
+
+    def __enter__(self) -> FileSource:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _blocks(self) -> Iterator[NDArray[np.float32]]:
+        """Mono blocks at the file's own rate, up to its end or to the first damage."""
+        frames = max(1, self._rate * self._block_ms // 1000)
+        read = 0
+        while True:
+            try:
+                block = self._file.read(frames, dtype="float32", always_2d=True)
+            except soundfile.LibsndfileError as error:
+                self._damage.append(
+                    f"{self.name} is damaged after {read / self._rate:.2f} s, "
+                    f"and only read up to there: {error.error_string}"
+                )
+                return
+            if not len(block):
+                return
+            read += len(block)
+            block, repaired, clipped = mended(block)
+            self._repaired += repaired
+            self._clipped += clipped
+            yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
+
+    def _open(self) -> Any:
+        self._header = []
+        self._patched = None
+        try:
+            with self._path.open("rb") as file:
+                empty = not file.read(1)
+                chunk = find_data(file)
+        except OSError as error:
+            raise AudioError(
+                f"{self.name} cannot be read: {error.strerror}",
+                "Check the path and its permissions.",
+            ) from error
+        if empty:
+            raise AudioError(f"{self.name} is empty", "Record or copy it again.")
+        if chunk is not None and chunk.open_ended:
+            self._patched = OpenEnded(self._path, chunk.size_at)
+        if chunk is not None and (chunk.truncated or chunk.overfull):
+            self._header.append(
+                f"the header of {self.name} promises {chunk.promised} bytes of samples, but there "
+                f"are {chunk.present}, which are read"
+            )
+        try:
+            return soundfile.SoundFile(self._patched or str(self._path))
+        except soundfile.LibsndfileError as error:
+            if self._patched is not None:
+                self._patched.close()
+            raise AudioError(
+                f"{self.name} is not audio that can be read: {error.error_string}", _CONVERT
+            ) from error
+
+    def _close(self) -> None:
+        self._file.close()
+        if self._patched is not None:
+            self._patched.close()

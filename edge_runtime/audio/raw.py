@@ -1,0 +1,93 @@
+"""Raw samples without a header, from standard input or any other binary stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.audio import RATE
+from edge_runtime.audio.codec import Bytes, Decoder
+from edge_runtime.audio.source import BLOCK_MS, odd_values
+from edge_runtime.errors import AudioError
+from edge_runtime.events import Encoding
+
+_WIDTHS = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1}
+
+# What begins like a file is one, and its header would be heard as a click.
+_HEADERS = {b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3"}
+
+
+class RawSource:
+    """Interleaved samples of a known encoding, handed on as soon as they come.
+
+    A pipe is not `live`: its writer waits while nothing is read.
+    """
+
+    live = False
+    seconds = None
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        encoding: Encoding = "pcm_s16le",
+        rate: int = RATE,
+        channels: int = 1,
+        name: str = "-",
+    ) -> None:
+        """Raises `AudioError` for an encoding, rate or number of channels not supported."""
+        self.name = name
+        self._stream = stream
+        self._decoder = Decoder(encoding, rate, channels)
+        self._size = max(1, rate * BLOCK_MS // 1000) * channels * _WIDTHS[encoding]
+        self._notes: list[str] = []
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was odd so far: values that had to be mended, half a sample at the end."""
+        return [*self._notes, *odd_values(self._decoder.repaired, self._decoder.clipped)]
+
+    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        """Raises `AudioError` when the stream carries a file with a header."""
+        # A buffered pipe's `read` would wait for the whole block, `read1` takes what is there.
+        read = getattr(self._stream, "read1", self._stream.read)
+        first = self._first(read(self._size))
+        if not first:
+            self._notes.append("no samples came")
+        data: Bytes = first
+        while data:
+            samples = self._decoder.push(data)
+            if len(samples):
+                yield samples
+            data = read(self._size)
+        rest = self._decoder.flush()
+        if len(rest):
+            yield rest
+        if self._decoder.dangling:
+            self._notes.append(
+                f"{self._decoder.dangling} bytes at the end are no whole sample and were left out"
+            )
+
+    def __enter__(self) -> RawSource:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The stream stays open: it belongs to the caller."""
+
+    def _first(self, data: bytes) -> bytes:
+        for magic, kind in _HEADERS.items():
+            if data.startswith(magic):
+                raise AudioError(
+                    f"{self.name} carries a {kind} file, not raw samples",
+                    "Give the file's path, or pipe raw samples: "
+                    "ffmpeg -i FILE -f s16le -ar 16000 -ac 1 - | …",
+                )
+        return data
