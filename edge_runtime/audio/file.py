@@ -21,6 +21,17 @@ from edge_runtime.errors import AudioError
 _CONVERT = "Convert it first, for example: ffmpeg -i FILE -ar 16000 -ac 1 out.wav"
 
 
+class _Forward(soundfile.SoundFile):  # type: ignore[misc]
+    """A sound file read from beginning to end.
+
+    soundfile seeks after each read of a file that can, and an MP3 whose frames borrow
+    bits from earlier ones comes out damaged at each of these seeks.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
 class FileSource:
     """A sound file (WAV, FLAC, Ogg, MP3 …): channels averaged, resampled, never held whole.
 
@@ -63,7 +74,6 @@ class FileSource:
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
         if self._begun:
-            # Opened again and not rewound: after a seek, MP3 decoders stumble.
             self._close()
             self._file = self._open()
         self._begun = True
@@ -136,7 +146,7 @@ class FileSource:
                 f"are {chunk.present}, which are read"
             )
         try:
-            return soundfile.SoundFile(self._patched or str(self._path))
+            return _Forward(self._patched or str(self._path))
         except soundfile.LibsndfileError as error:
             if self._patched is not None:
                 self._patched.close()
