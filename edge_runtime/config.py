@@ -20,8 +20,15 @@ else:
 
 DEFAULT_PATH = Path("/etc/edge-runtime/config.toml")
 PREFIX = "EDGE_RUNTIME_"
-RESERVED = frozenset({"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_STORE"})
-"""Variables that are not keys: the path of the file, and the store of the models."""
+RESERVED = frozenset({"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_DEBUG", "EDGE_RUNTIME_STORE"})
+"""Variables that are not keys of the configuration."""
+
+
+def _within(record: msgspec.Struct, table: str, **bounds: tuple[float, float]) -> None:
+    for key, (low, high) in bounds.items():
+        value = getattr(record, key)
+        if not low <= value <= high:  # also refuses NaN
+            raise ConfigError(f"{table}.{key} is {value}", f"Choose one from {low} to {high}.")
 
 
 class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,8 +48,13 @@ class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not getattr(self, key):
                 raise ConfigError(f"serving.{key} is empty", "Leave it out for the default.")
         _within(
-            self, "serving", port=(0, 65535), max_sessions=(1, 10_000), resume_seconds=(0, 3600),
-            idle_seconds=(1, 86_400), max_message_bytes=(1024, 1 << 23),
+            self,
+            "serving",
+            port=(0, 65535),
+            max_sessions=(1, 10_000),
+            resume_seconds=(0, 3600),
+            idle_seconds=(1, 86_400),
+            max_message_bytes=(1024, 1 << 23),
         )
 
 
@@ -59,8 +71,15 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _within(
-            self, "listening", threshold=(0.01, 0.99), strong=(0.01, 1), evidence=(1, 100),
-            padding_ms=(0, 2000), tail_ms=(0, 1000), cap_ms=(2000, 30_000), search_ms=(200, 20_000),
+            self,
+            "listening",
+            threshold=(0.01, 0.99),
+            strong=(0.01, 1),
+            evidence=(1, 100),
+            padding_ms=(0, 2000),
+            tail_ms=(0, 1000),
+            cap_ms=(2000, 30_000),
+            search_ms=(200, 20_000),
         )
         if self.search_ms >= self.cap_ms:
             raise ConfigError(
@@ -72,6 +91,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When the open segment is decoded again, and when its words count as stable."""
 
+    first_ms: int = 300
     hop_ms: int = 200
     hop_factor: float = 5.0
     stable_ms: int = 500
@@ -81,8 +101,14 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _within(
-            self, "updating", hop_ms=(32, 5000), hop_factor=(0, 100), stable_ms=(0, 10_000),
-            stable_logprob=(-100, 0), held_back=(0, 10), tail_logprob=(-100, 0),
+            self,
+            "updating",
+            hop_ms=(32, 5000),
+            hop_factor=(0, 100),
+            stable_ms=(0, 10_000),
+            stable_logprob=(-100, 0),
+            held_back=(0, 10),
+            tail_logprob=(-100, 0),
         )
 
 
@@ -95,7 +121,10 @@ class Guarding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _within(
-            self, "guarding", tokens_per_second=(1, 100), compression=(1, 100),
+            self,
+            "guarding",
+            tokens_per_second=(1, 100),
+            compression=(1, 100),
             mean_logprob=(-100, 0),
         )
 
@@ -146,13 +175,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(known)}."
 
 
-def _within(record: msgspec.Struct, table: str, **bounds: tuple[float, float]) -> None:
-    for key, (low, high) in bounds.items():
-        value = getattr(record, key)
-        if not low <= value <= high:  # also refuses NaN
-            raise ConfigError(f"{table}.{key} is {value}", f"Choose one from {low} to {high}.")
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
@@ -181,14 +203,13 @@ def _variable(name: str) -> tuple[str, str]:
         if key in record.__struct_fields__ and key != rest:
             return table, key
     full = [
-        f"{PREFIX}{table}_{key}".upper()
+        f"{table}_{key}".upper()
         for table, record in _records(Config()).items()
         for key in record.__struct_fields__
     ]
-    short = [f"{PREFIX}{key}".upper() for key in Serving.__struct_fields__]
-    # the prefix that all share would make every name look near
-    hint = nearest(name.removeprefix(PREFIX), [known.removeprefix(PREFIX) for known in full + short])
-    raise ConfigError(f"unknown variable {name}", f"{hint} (after {PREFIX})")
+    short = [key.upper() for key in Serving.__struct_fields__]
+    hint = nearest(name.removeprefix(PREFIX), full + short)
+    raise ConfigError(f"unknown variable {name}", f"After {PREFIX}: {hint}")
 
 
 def _records(config: Config) -> dict[str, msgspec.Struct]:

@@ -1,0 +1,100 @@
+"""`edge-runtime serve`: live speech to text for every program on the machine."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from edge_runtime.config import Config
+    from edge_runtime.server.base import Runtime
+
+EXAMPLES = """\
+edge-runtime serve                                   ws://127.0.0.1:8765/v1/stream
+edge-runtime serve --port 9000 --max-sessions 4
+edge-runtime serve --config kiosk.toml
+EDGE_RUNTIME_PORT=9000 edge-runtime serve            every key is a variable, too
+edge-runtime listen --mic                            a client, in another terminal
+curl http://127.0.0.1:8765/healthz                   how it is"""
+
+Level = Literal["debug", "info", "warning", "error"]
+_log = logging.getLogger("edge_runtime")
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen [127.0.0.1].")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="0 takes a free one [8765].")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto or cpu.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
+    ] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Sessions at a time [32].")
+    ] = None,
+    log_level: Annotated[Level, typer.Option(help="What the log tells.")] = "info",
+) -> None:
+    """Serve live speech to text over a WebSocket.
+
+    Settings come from the file, then from variables EDGE_RUNTIME_…, then from options.
+    SIGTERM and Ctrl-C finalise every session before the server ends.
+    """
+    import asyncio
+
+    from edge_runtime.config import load
+    from edge_runtime.metrics import Metrics
+    from edge_runtime.server import serve as run
+
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    settings = load(
+        config,
+        options={
+            "host": host,
+            "port": port,
+            "model": model,
+            "device": device,
+            "max_sessions": max_sessions,
+        },
+    )
+    _warn(settings)
+    metrics = Metrics()
+
+    def loaded() -> Runtime:
+        from edge_runtime.runtime import Runtime as Real
+
+        return Real(settings, settings.serving.model, device=settings.serving.device)
+
+    asyncio.run(run(settings, loaded, metrics, _announce))
+
+
+def _warn(settings: Config) -> None:
+    from edge_runtime.server.address import is_local
+
+    if not is_local(settings.serving.host):
+        _log.warning(
+            "listening on %s: every machine that reaches this address can use the server; "
+            "127.0.0.1 keeps it to this one",
+            settings.serving.host,
+        )
+
+
+def _announce(url: str, runtime: Runtime) -> None:
+    """What serves, where, and what to do next."""
+    if runtime.fallback:
+        _log.warning("fallback: %s", runtime.fallback)
+    socket = url.replace("http", "ws", 1) + "/v1/stream"
+    typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)
+    own = "" if url.endswith(":8765") else f" --url {socket}"
+    typer.echo(f"next:   edge-runtime listen --mic{own}   (or a file; Ctrl-C here stops)", err=True)

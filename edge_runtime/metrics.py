@@ -1,0 +1,176 @@
+"""Figures of a running server for Prometheus, in a registry of their own."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from edge_runtime import events
+from edge_runtime.events import Error, Event, Final, Overrun, Partial
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0)
+
+
+class Cost(Protocol):
+    """What is counted of an update: seconds of its stages, and tokens."""
+
+    @property
+    def queue(self) -> float: ...
+    @property
+    def encode(self) -> float: ...
+    @property
+    def draft(self) -> float: ...
+    @property
+    def decode(self) -> float: ...
+    @property
+    def drafted(self) -> int: ...
+    @property
+    def accepted(self) -> int: ...
+    @property
+    def produced(self) -> int: ...
+
+
+class Metrics:
+    """All figures: the server counts sockets and events, the runtime its updates."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        # CPU seconds and resident memory; needs /proc, elsewhere it gives nothing
+        ProcessCollector(namespace="edge_runtime", registry=registry)
+        self._open = Gauge(
+            "edge_runtime_sessions_open", "Sessions open, parked ones included", registry=registry
+        )
+        self._parked = Gauge(
+            "edge_runtime_sessions_parked", "Sessions waiting for their client", registry=registry
+        )
+        self._sessions = Counter(
+            "edge_runtime_sessions", "Sessions closed", ["reason"], registry=registry
+        )
+        self._refused = Counter(
+            "edge_runtime_refused", "Sessions refused", ["code"], registry=registry
+        )
+        self._audio = Counter(
+            "edge_runtime_audio_seconds", "Seconds of audio taken in", registry=registry
+        )
+        self._bytes = Counter(
+            "edge_runtime_bytes", "Bytes of messages on sockets", ["direction"], registry=registry
+        )
+        self._updates = Counter(
+            "edge_runtime_updates", "Updates decoded", ["purpose"], registry=registry
+        )
+        self._stages = Histogram(
+            "edge_runtime_stage_seconds",
+            "Where the time of an update goes",
+            ["purpose", "stage"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "edge_runtime_tokens",
+            "Tokens drafted, accepted and produced",
+            ["kind"],
+            registry=registry,
+        )
+        self._conflicts = Counter(
+            "edge_runtime_stable_conflicts",
+            "Texts that contradicted stable words",
+            registry=registry,
+        )
+        self._overtaken = Counter(
+            "edge_runtime_speculations_overtaken",
+            "Early finishes that speech overtook",
+            registry=registry,
+        )
+        self._finals = Counter("edge_runtime_finals", "Finals", ["reason"], registry=registry)
+        self._rejected = Counter(
+            "edge_runtime_finals_rejected",
+            "Finals whose text was not believed",
+            ["rejected"],
+            registry=registry,
+        )
+        self._overruns = Counter(
+            "edge_runtime_overruns", "Times a live source outran the device", registry=registry
+        )
+        self._dropped = Counter(
+            "edge_runtime_dropped_seconds",
+            "Seconds of audio dropped by overruns",
+            registry=registry,
+        )
+        self._warnings = Counter(
+            "edge_runtime_warnings", "Warnings sent", ["code"], registry=registry
+        )
+        self._errors = Counter("edge_runtime_errors", "Errors sent", ["code"], registry=registry)
+
+    def opened(self) -> None:
+        """A session began."""
+        self._open.inc()
+
+    def closed(self, reason: str) -> None:
+        """A session ended."""
+        self._open.dec()
+        self._sessions.labels(reason).inc()
+
+    def refused(self, code: str) -> None:
+        """A client was turned away before a session began."""
+        self._refused.labels(code).inc()
+
+    def parked(self, change: int) -> None:
+        """So many sessions more (or fewer) wait for their client."""
+        self._parked.inc(change)
+
+    def heard(self, seconds: float) -> None:
+        """So much audio of clients was taken in."""
+        self._audio.inc(seconds)
+
+    def received(self, size: int) -> None:
+        """A message of `size` bytes came in."""
+        self._bytes.labels("in").inc(size)
+
+    def sent(self, event: Event, size: int, waited: float) -> None:
+        """An event of `size` bytes went out, `waited` seconds after it was made."""
+        self._bytes.labels("out").inc(size)
+        if isinstance(event, (Partial, Final)):
+            purpose = "final" if isinstance(event, Final) else "partial"
+            self._stages.labels(purpose, "emit").observe(waited)
+
+    def event(self, event: Event) -> None:
+        """A session said something, whether or not a client is there to read it."""
+        if isinstance(event, Final):
+            self._finals.labels(event.reason).inc()
+            if event.rejected is not None:
+                self._rejected.labels(event.rejected).inc()
+        elif isinstance(event, Overrun):
+            self._overruns.inc()
+            self._dropped.inc(event.dropped_ms / 1000)
+        elif isinstance(event, events.Warning):
+            self._warnings.labels(event.code).inc()
+        elif isinstance(event, Error):
+            self._errors.labels(event.code).inc()
+
+    def update(self, purpose: str, cost: Cost) -> None:
+        """An update was decoded; `purpose` is "final", "speculative" or "partial"."""
+        self._updates.labels(purpose).inc()
+        for stage in ("queue", "encode", "draft", "decode"):
+            self._stages.labels(purpose, stage).observe(getattr(cost, stage))
+        for kind in ("drafted", "accepted", "produced"):
+            self._tokens.labels(kind).inc(getattr(cost, kind))
+
+    def conflict(self) -> None:
+        """A text contradicted words already sent as stable."""
+        self._conflicts.inc()
+
+    def overtaken(self) -> None:
+        """Speech went on after a speculation on its end."""
+        self._overtaken.inc()
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus' text format (`CONTENT_TYPE`)."""
+        return generate_latest(self._registry)
+
+    def value(self, name: str, **labels: str) -> float:
+        """One sample as it stands, 0 where nothing was counted yet."""
+        return self._registry.get_sample_value(name, labels) or 0.0

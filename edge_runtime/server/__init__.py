@@ -1,0 +1,94 @@
+"""The server: an aiohttp application, from bound sockets to the last `closed`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from edge_runtime.config import Config
+from edge_runtime.metrics import Metrics
+from edge_runtime.server import health, native
+from edge_runtime.server.address import listen, url
+from edge_runtime.server.base import Limits, Runtime
+from edge_runtime.server.parking import Parking
+from edge_runtime.server.state import STATE, State
+
+__all__ = ["Limits", "State", "create_app", "hosting", "serve"]
+
+
+def create_app(
+    config: Config, metrics: Metrics, limits: Limits | None = None, store: Path | None = None
+) -> web.Application:
+    """The application, not ready until its state has a runtime."""
+    app = web.Application()
+    app[STATE] = State(
+        config=config,
+        metrics=metrics,
+        limits=limits or Limits(),
+        store=store,
+        parking=Parking(config.serving.resume_seconds, metrics),
+    )
+    app.router.add_get("/v1/stream", native.stream)
+    app.router.add_get("/healthz", health.healthz)
+    app.router.add_get("/readyz", health.readyz)
+    app.router.add_get("/metrics", health.metrics)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def hosting(
+    app: web.Application, load: Callable[[], Runtime]
+) -> AsyncIterator[tuple[str, Runtime]]:
+    """Serve inside the context: gives the URL and the runtime once it is warm.
+
+    Sockets are bound first, so that a taken port fails before a model is loaded; until it is,
+    /readyz says 503. At the end nobody is let in any more and every session is finalised.
+    Raises `PortTaken` and whatever `load` raises.
+    """
+    state = app[STATE]
+    serving = state.config.serving
+    sockets = listen(serving.host, serving.port)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    try:
+        await runner.setup()
+        sites = [web.SockSite(runner, socket) for socket in sockets]
+        for site in sites:
+            await site.start()
+        runtime = await asyncio.to_thread(load)
+        async with runtime.serving():
+            state.runtime = runtime
+            try:
+                yield url(sockets), runtime
+            finally:
+                state.closing = True
+                for site in sites:
+                    await site.stop()
+                await state.parking.finish(state.limits.grace)
+    finally:
+        await runner.cleanup()
+        for socket in sockets:
+            socket.close()
+
+
+async def serve(
+    config: Config,
+    load: Callable[[], Runtime],
+    metrics: Metrics,
+    ready: Callable[[str, Runtime], Any],
+    store: Path | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` is called with the URL and the runtime."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(number, stopped.set)
+    async with hosting(create_app(config, metrics, store=store), load) as (where, runtime):
+        ready(where, runtime)
+        await stopped.wait()

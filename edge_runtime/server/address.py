@@ -1,0 +1,80 @@
+"""The address that a server listens on."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Sequence
+
+from edge_runtime.errors import ConfigError, PortTaken
+
+_BUFFER = 1 << 18
+"""Bytes the kernel may hold for each direction of a connection (about 8 s of 16 kHz audio):
+what a fast sender has in flight delays its pings and its `flush`."""
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets on every address of `host`; port 0 takes a free one.
+
+    Raises `PortTaken`, or `ConfigError` for a host or port that cannot be used.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG
+        )
+        for family, kind, protocol, _, address in sorted(set(found)):
+            chosen = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
+            listener = socket.socket(family, kind, protocol)
+            sockets.append(listener)
+            _tune(listener)
+            listener.bind(chosen)
+            listener.listen(128)
+            listener.setblocking(False)
+    except OSError as error:
+        for listener in sockets:
+            listener.close()
+        raise _explained(error, host, port) from None
+    return sockets
+
+
+def url(sockets: Sequence[socket.socket]) -> str:
+    """The address for people, such as http://127.0.0.1:8765."""
+    host, port = sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _tune(listener: socket.socket) -> None:
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if listener.family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    # accepted connections inherit these
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    # a peer that lost its power is noticed after about 90 s
+    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _explained(error: OSError, host: str, port: int) -> Exception:
+    if error.errno == errno.EADDRINUSE:
+        return PortTaken(
+            f"port {port} of {host} is taken",
+            "Stop the program that listens there, or choose another port: --port NUMBER",
+        )
+    if error.errno == errno.EACCES:
+        return ConfigError(f"port {port} needs privileges", "Choose one above 1023: --port NUMBER")
+    return ConfigError(
+        f"cannot listen on {host!r}: {error.strerror}",
+        "Give --host an address of this machine; 127.0.0.1 is the default.",
+    )

@@ -1,0 +1,78 @@
+"""What the server needs of a runtime and of its streams, and the bounds it works within."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.events import Event
+
+
+class Stream(Protocol):
+    """One session of the runtime; iterating gives its events, `closed` last."""
+
+    async def feed(self, pcm: NDArray[np.float32]) -> None:
+        """Take in 16 kHz mono float32 samples; waits while there is no room."""
+
+    def offer(self, pcm: NDArray[np.float32]) -> None:
+        """Take in live samples now, at the cost of the oldest."""
+
+    def flush(self) -> None:
+        """Ask for a final now."""
+
+    def stop(self) -> None:
+        """No more audio: finals, then `closed`."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+
+class Named(Protocol):
+    """A device, as far as its name goes."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Runtime(Protocol):
+    """A loaded model that opens streams."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def device(self) -> Named: ...
+
+    @property
+    def fallback(self) -> str | None: ...
+
+    def serving(self) -> AbstractAsyncContextManager[Any]:
+        """Work on streams inside this context."""
+
+    def open(self, options: Any) -> Stream:
+        """Raises `ServerFull`."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long the server waits for a client, and how much it keeps for it.
+
+    Seconds: `hello` until the first message, `blocked` while a client reads nothing,
+    `linger` for the answer to a close, `grace` for finals at shutdown. Events: `waiting`
+    for a socket, `kept` for a replay. Bytes: `message`, the most that is read of one
+    message, so that one beyond the configured bound is answered and not cut off;
+    `piece`, the most that is decoded at a time on the event loop.
+    """
+
+    hello: float = 10.0
+    blocked: float = 30.0
+    linger: float = 5.0
+    grace: float = 10.0
+    waiting: int = 2000
+    kept: int = 1000
+    message: int = 16 << 20
+    piece: int = 1 << 16

@@ -1,0 +1,189 @@
+"""One client's session on the server; it can outlive the socket that opened it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime import events
+from edge_runtime.audio import RATE
+from edge_runtime.audio.codec import Decoder
+from edge_runtime.errors import EdgeRuntimeError, ProtocolError
+from edge_runtime.events import Closed, Encoding, Error, Event, Ready, Start
+from edge_runtime.metrics import Metrics
+from edge_runtime.server.base import Limits, Runtime, Stream
+from edge_runtime.server.ear import Ear, Microphone
+from edge_runtime.server.outbox import Outbox
+
+_log = logging.getLogger(__name__)
+_SAMPLE_BYTES: dict[Encoding, int] = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1}
+_CLOSE_CODES = {"stop": 1000, "idle": 1000, "shutdown": 1001}
+
+
+class Guest:
+    """A stream with its decoder, its outbox, and the task that carries events between them.
+
+    `close_code` is what the socket closes with once the last event is out.
+    """
+
+    def __init__(
+        self, start: Start, stream: Stream, decoder: Decoder, metrics: Metrics, limits: Limits
+    ) -> None:
+        self.start = start
+        self.session = secrets.token_hex(4)
+        self.token = secrets.token_urlsafe(16)
+        self.parks = start.resume is not None
+        self.outbox = Outbox(limits.waiting, limits.kept if self.parks else 0)
+        self.close_code = 1011
+        self.over = asyncio.Event()
+        self.listening = asyncio.Lock()  # held while audio is on its way into the stream
+        self._stream = stream
+        self._decoder = decoder
+        self._metrics = metrics
+        self._piece = limits.piece
+        self._frame = _SAMPLE_BYTES[start.encoding] * start.channels
+        self._taken = 0  # bytes, whole frames only
+        self._rest = b""  # the beginning of a frame
+        self._ear: Ear | None = None
+        self._mended = False
+        self._ending: str | ProtocolError | None = None
+        metrics.opened()
+        self._pump = asyncio.create_task(self._carry())
+
+    @property
+    def next_sample(self) -> int:
+        """Where the client's audio goes on, in samples of its own rate."""
+        return self._taken // self._frame
+
+    def ready(self, runtime: Runtime) -> Ready:
+        """The greeting, as things stand."""
+        return Ready(
+            session=self.session,
+            resume=self.token,
+            next_sample=self.next_sample,
+            model=runtime.model,
+            device=runtime.device.name,
+            sample_rate=self.start.sample_rate,
+        )
+
+    async def hear(self, data: bytes) -> None:
+        """Take in the audio of one message; waits while the stream has no room."""
+        async with self.listening:
+            if self._ending is not None:
+                return
+            data = self._rest + data if self._rest else data
+            whole = len(data) // self._frame * self._frame
+            self._rest = data[whole:]
+            step = max(self._frame, self._piece // self._frame * self._frame)
+            for first in range(0, whole, step):
+                piece = data[first : min(first + step, whole)]
+                pcm = self._decoder.push(piece)
+                await self._stream.feed(pcm)
+                self._taken += len(piece)
+                self._metrics.heard(len(pcm) / RATE)
+            self._warn_of_mended()
+
+    def listen(self, microphone: Microphone) -> None:
+        """Hear the device's own microphone from now on."""
+        self._ear = Ear(microphone, self._overhear, self._deafened)
+
+    async def flush(self) -> None:
+        """Ask for a final of all that came so far."""
+        async with self.listening:
+            if self._ending is None:
+                await self._feed_tail()
+                self._stream.flush()
+
+    async def finish(self, ending: str | ProtocolError) -> None:
+        """No more audio: finals, then `closed` with the reason, or the error."""
+        async with self.listening:
+            if self._ending is not None:
+                return
+            self._ending = ending
+            if self._ear is not None:
+                await self._ear.close()
+            if self._rest:
+                self._say(
+                    events.Warning(
+                        code="odd_bytes",
+                        message=f"{len(self._rest)} bytes at the end are no whole sample: left out",
+                    )
+                )
+            await self._feed_tail()
+            self._stream.stop()
+
+    def forget_rest(self) -> None:
+        """Drop the part of a frame that a lost socket left behind."""
+        self._rest = b""
+
+    async def abandon(self) -> None:
+        """End without ceremony: nobody waits for what is left."""
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
+
+    async def _feed_tail(self) -> None:
+        tail = self._decoder.flush()  # what the resampler held back
+        if len(tail):
+            await self._stream.feed(tail)
+
+    def _overhear(self, pcm: NDArray[np.float32]) -> None:
+        self._stream.offer(pcm)
+        self._metrics.heard(len(pcm) / RATE)
+
+    def _deafened(self, error: EdgeRuntimeError) -> None:
+        ending = ProtocolError(error.code, error.message, error.fix, 1011)
+        self._task = asyncio.create_task(self.finish(ending))
+
+    def _warn_of_mended(self) -> None:
+        decoder = self._decoder
+        if not self._mended and (decoder.repaired or decoder.clipped):
+            self._mended = True
+            self._say(
+                events.Warning(
+                    code="odd_samples",
+                    message="samples that are NaN or infinite count as 0, those beyond ±1 are clipped",
+                )
+            )
+
+    async def _carry(self) -> None:
+        reason = "failed"
+        try:
+            async for event in self._stream:
+                said = self._farewell(event) if isinstance(event, Closed) else event
+                if isinstance(said, (Closed, Error)):
+                    reason = said.reason if isinstance(said, Closed) else "error"
+                self._say(said)
+        except EdgeRuntimeError as error:
+            _log.error("session %s failed: %s", self.session, error)
+            self._say(Error(code=error.code, message=error.message, fix=error.fix))
+        except Exception:  # noqa: BLE001  # whatever it is, the client hears of it
+            _log.exception("session %s failed", self.session)
+            self._say(
+                Error(
+                    code="internal",
+                    message="the session failed",
+                    fix="Start a new session; the server's log says more.",
+                )
+            )
+        finally:
+            self._metrics.closed(reason)
+            self.over.set()
+
+    def _farewell(self, closed: Closed) -> Event:
+        ending = self._ending
+        if isinstance(ending, ProtocolError):
+            self.close_code = ending.close_code
+            return Error(code=ending.code, message=ending.message, fix=ending.fix)
+        if ending is not None:
+            closed = msgspec.structs.replace(closed, reason=ending)
+        self.close_code = _CLOSE_CODES.get(closed.reason, 1000)
+        return closed
+
+    def _say(self, event: Event) -> None:
+        self._metrics.event(event)
+        self.outbox.put(event)

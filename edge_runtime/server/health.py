@@ -1,0 +1,56 @@
+"""`/healthz`, `/readyz` and `/metrics`: how the server is, for people and for machines."""
+
+from __future__ import annotations
+
+import time
+
+from aiohttp import web
+
+from edge_runtime import __version__
+from edge_runtime.metrics import CONTENT_TYPE
+from edge_runtime.server.state import STATE
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """What runs here: model, device, fallback, sessions."""
+    state = request.app[STATE]
+    serving = state.config.serving
+    runtime = state.runtime
+    return web.json_response(
+        {
+            "status": _status(request),
+            "version": __version__,
+            "model": serving.model if runtime is None else runtime.model,
+            "device": serving.device if runtime is None else runtime.device.name,
+            "fallback": None if runtime is None else runtime.fallback,
+            "uptime": round(time.monotonic() - state.started, 3),
+            "sessions": {
+                "open": len(state.parking),
+                "parked": state.parking.waiting,
+                "max": serving.max_sessions,
+            },
+            "store": str(state.store) if state.store else None,
+        }
+    )
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """200 once sessions can be opened, 503 before and while shutting down."""
+    status = _status(request)
+    if status == "ok":
+        return web.json_response({"status": status})
+    return web.json_response({"status": status}, status=503, headers={"Retry-After": "1"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """All figures in Prometheus' text format."""
+    return web.Response(
+        body=request.app[STATE].metrics.text(), headers={"Content-Type": CONTENT_TYPE}
+    )
+
+
+def _status(request: web.Request) -> str:
+    state = request.app[STATE]
+    if state.closing:
+        return "closing"
+    return "loading" if state.runtime is None else "ok"

@@ -1,0 +1,119 @@
+"""Every guest of the server, and those whose client vanished and may come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from edge_runtime.errors import ProtocolError
+from edge_runtime.events import Resume
+from edge_runtime.metrics import Metrics
+from edge_runtime.server.guest import Guest
+
+
+class Line(Protocol):
+    """A socket that serves a guest."""
+
+    async def give_up(self) -> None:
+        """Let go of the guest: another socket serves it now."""
+
+
+class Parking:
+    """Guests by their token: served by a line, or parked for `seconds` and then finalised."""
+
+    def __init__(self, seconds: float, metrics: Metrics) -> None:
+        self._seconds = seconds
+        self._metrics = metrics
+        self._guests: dict[str, Guest] = {}
+        self._lines: dict[str, Line] = {}
+        self._parked: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._guests)
+
+    @property
+    def waiting(self) -> int:
+        """How many are parked."""
+        return len(self._parked)
+
+    def admit(self, guest: Guest, line: Line) -> None:
+        """A new guest, served by `line`."""
+        self._guests[guest.token] = guest
+        self._lines[guest.token] = line
+
+    def dismiss(self, guest: Guest) -> None:
+        """The guest's client has its last event."""
+        self._guests.pop(guest.token, None)
+        self._lines.pop(guest.token, None)
+
+    def leave(self, guest: Guest, line: Line) -> None:
+        """The client of `line` vanished: park its guest if it asked for that, else finalise it."""
+        if self._lines.get(guest.token) is not line:
+            return
+        del self._lines[guest.token]
+        park = guest.parks and self._seconds > 0
+        task = asyncio.create_task(self._expire(guest, self._seconds if park else 0.0))
+        if park:
+            self._metrics.parked(1)
+            self._parked[guest.token] = task
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def take(self, resume: Resume, line: Line) -> Guest:
+        """The guest of a token, from now on served by `line`; its outbox is rewound.
+
+        Raises `ProtocolError` where the token is unknown or the events are not kept.
+        """
+        guest = self._guests.get(resume.token)
+        if guest is None or not guest.parks:
+            raise ProtocolError(
+                "resume_gone",
+                "no session of that token is parked",
+                "Start a new session; to have one parked, start it with an empty resume token, "
+                f"and come back within {self._seconds:g} s.",
+            )
+        before = self._lines.get(resume.token)
+        self._lines[resume.token] = line
+        self._unpark(guest)
+        if before is not None:
+            await before.give_up()
+        try:
+            async with guest.listening:  # a message of the old socket may be on its way in
+                guest.forget_rest()
+                guest.outbox.rewind(resume.last_seq)
+        except ProtocolError:
+            self.leave(guest, line)
+            raise
+        return guest
+
+    async def finish(self, grace: float) -> None:
+        """Finalise every guest and wait, `grace` seconds at most, until all are over."""
+        guests = list(self._guests.values())
+        for guest in guests:
+            self._unpark(guest)
+        ends = [asyncio.create_task(self._shut(guest)) for guest in guests]
+        if ends:
+            _, late = await asyncio.wait(ends, timeout=grace)
+            for task in late:
+                task.cancel()
+        for guest in guests:
+            await guest.abandon()
+
+    async def _shut(self, guest: Guest) -> None:
+        await guest.finish("shutdown")
+        await guest.over.wait()
+
+    async def _expire(self, guest: Guest, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self._parked.pop(guest.token, None) is not None:
+            self._metrics.parked(-1)
+        self._guests.pop(guest.token, None)
+        await guest.finish("vanished")
+        await guest.over.wait()
+
+    def _unpark(self, guest: Guest) -> None:
+        task = self._parked.pop(guest.token, None)
+        if task is not None:
+            task.cancel()
+            self._metrics.parked(-1)
