@@ -21,6 +21,7 @@ _CLOSING = ".,;:!?\u2026\u3002\uff0c\uff1f\uff01"
 class Span:
     """A word of a hypothesis: its text, and which tokens it is made of.
 
+    Tokens [first, last) spell it, [first, bare_last) without closing punctuation.
     `logprob` is the mean over the tokens, `weakest` the least of them;
     `frame` is the last encoder frame that a token of the word looked at.
     """
@@ -28,6 +29,7 @@ class Span:
     text: str
     first: int
     last: int
+    bare_last: int
     logprob: float
     weakest: float
     frame: int
@@ -82,9 +84,20 @@ class Vocabulary:
             text = self.text(tokens[first:last])
             if text:
                 sure = logprobs[first:last]
-                words.append(Span(text, first, last, sum(sure) / len(sure), min(sure),
-                                  max(frames[first:last])))
+                words.append(Span(text, first, last, self._bare_last(tokens, first, last),
+                                  sum(sure) / len(sure), min(sure), max(frames[first:last])))
         return words
+
+    def tail(self, tokens: Sequence[int], count: int) -> str:
+        """The text that the tokens after the first `count` add, with the space before it."""
+        joined = b"".join(self._bytes[token] for token in tokens[count:])
+        return joined.decode("utf-8", "replace").rstrip()
+
+    def _bare_last(self, tokens: Sequence[int], first: int, last: int) -> int:
+        end = last
+        while end > first + 1 and not self.text(tokens[end - 1 : end]).strip(_CLOSING):
+            end -= 1
+        return end
 
 
 def _spelt(token: str) -> bytes:

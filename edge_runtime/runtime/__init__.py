@@ -1,0 +1,216 @@
+"""The running system: sessions, the voice detector's worker and the engine, tied together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.config import Config
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.engines.store import Store
+from edge_runtime.errors import EdgeRuntimeError, ServerFull
+from edge_runtime.events import Warning as WarningEvent
+from edge_runtime.metrics import Metrics
+from edge_runtime.runtime.engine import Engine, Task
+from edge_runtime.runtime.load import Loaded, load
+from edge_runtime.runtime.stream import Stream
+from edge_runtime.session import Options, Session
+
+__all__ = ["Options", "Runtime", "Stream"]
+
+_log = logging.getLogger(__name__)
+
+RING_SECONDS = 30
+"""Audio kept of each stream: the longest segment, and as much again that may wait."""
+
+CATCH_UP = 8
+"""Frames of one stream that the voice detector judges in one go when it is behind."""
+
+
+class Runtime:
+    """One model on one device, serving many streams.
+
+    Loading blocks; `serving` runs the threads; `open` gives a stream.
+    """
+
+    def __init__(self, config: Config, model: str | Path | None = None,
+                 device: str | None = None, *, store: Store | None = None,
+                 metrics: Metrics | None = None) -> None:
+        """Raises what `load` raises: a missing or damaged model, an unusable device."""
+        self.config = config
+        self.loaded: Loaded = load(
+            model or config.serving.model, device or config.serving.device, store=store
+        )
+        self.model = self.loaded.name
+        self.device = self.loaded.device
+        self.fallback: str | None = None
+        self.metrics = metrics or Metrics()
+        listening = config.listening
+        longest = (listening.cap_ms + listening.padding_ms + 1000) * RATE // 1000
+        self._size = Size(1, longest)
+        self._ears = self.loaded.ears(config.serving.max_sessions)
+        self._streams: dict[str, Stream] = {}
+        self._rings: list[Ring] = []
+        self._names = itertools.count(1)
+        self._due = asyncio.Event()
+        self._idle = 0
+
+    # -- sessions
+
+    def open(self, options: Options | None = None) -> Stream:
+        """A new stream. Raises `ServerFull` when there are as many as the configuration allows."""
+        most = self.config.serving.max_sessions
+        if len(self._streams) >= most:
+            raise ServerFull(
+                f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
+            )
+        ring = self._rings.pop() if self._rings else Ring(RING_SECONDS * RATE)
+        name = f"s{next(self._names)}"
+        session = Session(name, self.loaded.model, self.config, options or Options(), ring)
+        stream = Stream(session, self._ears.open(), self._due.set)
+        self._streams[name] = stream
+        return stream
+
+    @property
+    def sessions(self) -> int:
+        """Streams that are open."""
+        return len(self._streams)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Runtime]:
+        """Run the engine and the audio worker; leaving ends them, open streams are cut off."""
+        # Short turns: the event loop must not wait long for a lane that computes in Python.
+        sys.setswitchinterval(0.0005)
+        loop = asyncio.get_running_loop()
+
+        def deliver(task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
+            loop.call_soon_threadsafe(self._delivered, task, result)
+
+        runners = [Runner(self.loaded.chain, self._size) for _ in range(self.device.lanes)]
+        await asyncio.to_thread(self._warm, runners)
+        self._engine = Engine(runners, deliver)
+        self._idle = self._engine.lanes
+        self._engine.start()
+        with ThreadPoolExecutor(1, "ears") as worker:
+            listening = asyncio.create_task(self._listen(worker))
+            try:
+                yield self
+            finally:
+                listening.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await listening
+                await asyncio.to_thread(self._engine.stop)
+
+    @staticmethod
+    def _warm(runners: list[Runner]) -> None:
+        """Run everything once: the first call of a program allocates."""
+        silence = np.zeros(2 * RATE, np.float32)
+        update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=(3, 4), limit=8)
+        for runner in runners:
+            runner.run([update], [[silence]])
+
+    # -- hearing
+
+    async def _listen(self, worker: ThreadPoolExecutor) -> None:
+        """Judge every frame that is due, all streams in one batch, then look what to decode."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            while batch := [s for s in self._streams.values() if s.session.due]:
+                frames = [_frames(stream.session) for stream in batch]
+                slots = [stream.slot for stream in batch]
+                found = await loop.run_in_executor(worker, self._judge, slots, frames)
+                for stream, probabilities in zip(batch, found, strict=True):
+                    for probability in probabilities:
+                        stream.put(stream.session.heard(probability))
+                    self._after(stream)
+                self._dispatch()
+            for stream in list(self._streams.values()):
+                self._after(stream)
+            self._dispatch()
+
+    def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
+        found: list[list[float]] = [[] for _ in slots]
+        for turn in range(max(map(len, frames))):
+            rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
+            answers = self._ears.probabilities(
+                [slots[row] for row in rows], [frames[row][turn] for row in rows]
+            )
+            for row, answer in zip(rows, answers, strict=True):
+                found[row].append(answer)
+        return found
+
+    # -- decoding
+
+    def _dispatch(self) -> None:
+        """Give every idle lane the most urgent update: finals first, then who waits longest."""
+        while self._idle:
+            wanting = [
+                (wanted, stream.waiting_since, stream) for stream in self._streams.values()
+                if (wanted := stream.session.wants) is not None
+            ]
+            if not wanting:
+                return
+            now = time.perf_counter()
+            stream = min(wanting, key=lambda each: each[:2])[2]
+            update = stream.session.take()
+            assert update is not None
+            stream.waiting_since = now
+            audio = stream.session.ring.pieces(update.start, update.end)
+            self._idle -= 1
+            self._engine.submit(Task(stream, update, audio, now))
+
+    def _delivered(self, task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
+        self._idle += 1
+        stream: Stream = task.owner
+        session = stream.session
+        if isinstance(result, EdgeRuntimeError):
+            stream.put([WarningEvent(code=result.code, message=str(result))])
+            stream.put(session.lost(task.update))
+        else:
+            before = session.tally.withheld + session.tally.forced, session.tally.overtaken
+            stream.put(session.accept(result))
+            self.metrics.update(task.update.purpose.name.lower(), result.cost)
+            for _ in range(session.tally.withheld + session.tally.forced - before[0]):
+                self.metrics.conflict()
+            for _ in range(session.tally.overtaken - before[1]):
+                self.metrics.overtaken()
+        self._after(stream)
+        self._dispatch()
+
+    def _after(self, stream: Stream) -> None:
+        """Carry out what the client asked for; let go of a stream that is over."""
+        stream.control()
+        name = stream.session.name
+        if stream.finished and name in self._streams:
+            del self._streams[name]
+            self._ears.close(stream.slot)
+            self._retire(stream)
+
+    def _retire(self, stream: Stream) -> None:
+        """Keep the ring for the next stream: no memory is allocated for it then."""
+        ring = stream.session.ring
+        ring.clear()
+        self._rings.append(ring)
+
+
+def _frames(session: Session) -> list[Samples]:
+    at = session.heard_samples
+    return [
+        session.ring.read(at + n * 512, at + (n + 1) * 512)
+        for n in range(min(session.due, CATCH_UP))
+    ]

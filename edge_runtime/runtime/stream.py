@@ -1,0 +1,110 @@
+"""A session on the event loop: audio goes in and waits for room, events come out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
+from edge_runtime.events import Closed, Event, Overrun, Partial
+from edge_runtime.session import Session
+
+_BLOCK = RATE // 5
+"""Samples written at once: small against the ring, so that waiting for room is smooth."""
+
+
+class Stream:
+    """One client's stream. All methods belong to the event loop's thread.
+
+    Iterating gives the events, numbered from 1, and ends after `Closed`. A reader
+    that is late finds of several partials in a row only the newest.
+    """
+
+    def __init__(self, session: Session, slot: int, changed: Callable[[], None]) -> None:
+        self.session = session
+        self.slot = slot
+        self.waiting_since = 0.0
+        self._changed = changed
+        self._events: deque[Event] = deque()
+        self._readable = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._controls: deque[str] = deque()
+        self._seq = 0
+
+    # -- for clients
+
+    async def feed(self, samples: Samples) -> None:
+        """Take in 16 kHz mono float32 samples, waiting while there is no room for them."""
+        for start in range(0, len(samples), _BLOCK):
+            block = samples[start : start + _BLOCK]
+            while self._controls or self.session.room < len(block):
+                if self.session.closed:
+                    return
+                self._moved.clear()
+                await self._moved.wait()
+            self.put(self.session.feed(block))
+            self._changed()
+
+    def offer(self, samples: Samples) -> None:
+        """Take in samples of a live source at once; without room the oldest audio goes."""
+        for start in range(0, len(samples), _BLOCK):
+            self.put(self.session.feed(samples[start : start + _BLOCK]))
+        self._changed()
+
+    def flush(self) -> None:
+        """Ask for a final of what was fed so far; `Flushed` follows it."""
+        self._controls.append("flush")
+        self._changed()
+
+    def stop(self, reason: str = "stop") -> None:
+        """No more audio: finals, then `Closed` with this reason."""
+        self._controls.append(reason)
+        self._changed()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            if self.session.closed:
+                raise StopAsyncIteration
+            self._readable.clear()
+            await self._readable.wait()
+        self._seq += 1
+        return msgspec.structs.replace(self._events.popleft(), seq=self._seq)
+
+    # -- for the runtime
+
+    def put(self, events: list[Event]) -> None:
+        """Queue events for the reader; whoever waits for room looks again."""
+        for event in events:
+            last = self._events[-1] if self._events else None
+            if isinstance(event, Partial) and isinstance(last, Partial):
+                self._events.pop()
+            elif isinstance(event, Overrun) and isinstance(last, Overrun):
+                self._events.pop()
+                event = Overrun(dropped_ms=event.dropped_ms + last.dropped_ms)
+            self._events.append(event)
+        if events:
+            self._readable.set()
+        self._moved.set()
+
+    def control(self) -> None:
+        """Carry out what was asked for, once all the audio before it has been heard."""
+        while self._controls and not self.session.due:
+            asked = self._controls.popleft()
+            self.put(self.session.flush() if asked == "flush" else self.session.stop(asked))
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will come of it, read or not."""
+        return self.session.closed
+
+    @property
+    def closing(self) -> bool:
+        """`Closed` is among the events that wait for the reader."""
+        return any(isinstance(event, Closed) for event in self._events)

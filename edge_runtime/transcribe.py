@@ -1,0 +1,105 @@
+"""Recordings to text in one thread: one update a segment, segments decoded in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.config import Config
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.engines.store import Store
+from edge_runtime.events import Event
+from edge_runtime.runtime.load import Loaded, load
+from edge_runtime.session import Options, Session
+
+BATCH = 8
+"""Segments decoded together."""
+
+AHEAD = 16
+"""Segments gathered before decoding, so that those of a batch are about as long."""
+
+ALIKE = 0.75
+"""The shortest of a batch is at least this share of its longest."""
+
+
+class Transcriber:
+    """Turns whole recordings into finals, the same each time: nothing depends on a clock."""
+
+    def __init__(self, model: str | Path = "moonshine-tiny-en", *, device: str = "auto",
+                 words: bool = False, threads: int = 1, endpoint_ms: int = 500,
+                 config: Config | None = None, store: Store | None = None) -> None:
+        """Loads the model; raises what `runtime.load.load` raises."""
+        self._config = config or Config()
+        self._options = Options(
+            partials=False, words=words, endpoint_ms=endpoint_ms, speculate=False
+        )
+        self._loaded: Loaded = load(model, device, threads, store)
+        listening = self._config.listening
+        longest = (listening.cap_ms + listening.padding_ms + 1000) * RATE // 1000
+        self._runner = Runner(self._loaded.chain, Size(BATCH, longest))
+        self._ring = Ring(longest * (AHEAD + 2))
+        self._ears = self._loaded.ears(1)
+
+    def transcribe(self, blocks: Iterable[Samples]) -> Iterator[Event]:
+        """The events of one recording, given as 16 kHz mono float32 blocks of any size."""
+        self._ring.clear()
+        session = Session("file", self._loaded.model, self._config, self._options, self._ring)
+        slot = self._ears.open()
+        try:
+            for block in blocks:
+                for start in range(0, len(block), RATE):
+                    yield from self._fed(session, slot, block[start : start + RATE])
+            yield from session.stop()
+            while session.waiting:
+                yield from self._decode(session)
+        finally:
+            self._ears.close(slot)
+
+    def _fed(self, session: Session, slot: int, samples: Samples) -> Iterator[Event]:
+        yield from session.feed(samples)
+        while session.due:
+            (probability,) = self._ears.probabilities([slot], [session.frame()])
+            yield from session.heard(probability)
+        while session.waiting >= AHEAD:
+            yield from self._decode(session)
+
+    def _decode(self, session: Session) -> Iterator[Event]:
+        """Decode what waits, longest first, in batches of about the same length."""
+        updates = []
+        while (update := session.take()) is not None:
+            updates.append(update)
+        updates.sort(key=_length, reverse=True)
+        while updates:
+            least = ALIKE * _length(updates[0])
+            batch = [update for update in updates[:BATCH] if _length(update) >= least]
+            del updates[: len(batch)]
+            audio = [session.ring.pieces(update.start, update.end) for update in batch]
+            for hypothesis in self._runner.run(batch, audio):
+                yield from session.accept(hypothesis)
+
+
+class WholeUtterance:
+    """Decodes a recording as one segment, without a voice detector: a yardstick."""
+
+    def __init__(self, model: str | Path = "moonshine-tiny-en", *, device: str = "auto",
+                 seconds: float = 30.0, store: Store | None = None) -> None:
+        """`seconds` is the longest recording."""
+        self._loaded = load(model, device, store=store)
+        self._runner = Runner(self._loaded.chain, Size(1, int(seconds * RATE)))
+
+    def __call__(self, samples: Samples) -> str:
+        """The greedy text of (n,) float32 samples at 16 kHz."""
+        samples = np.asarray(samples, np.float32)
+        update = Update("whole", 0, Purpose.FINAL, 0, len(samples))
+        (hypothesis,) = self._runner.run([update], [[samples]])
+        return self._loaded.model.vocabulary.text(hypothesis.tokens)
+
+
+def _length(update: Update) -> int:
+    return update.end - update.start
