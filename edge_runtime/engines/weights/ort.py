@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.engines.weights.base import Weights, damaged
-from edge_runtime.errors import ModelMissing
+from edge_runtime.errors import ModelDamaged, ModelMissing
 
 _IDENTIFIER = b"ORTM"
 _FLOAT, _UINT8 = 1, 2
@@ -34,9 +34,25 @@ def read(encoder: Path, decoder: Path) -> Weights:
     Raises `ModelMissing` for a file that is not there, `ModelDamaged` naming the
     tensor for one that does not read.
     """
-    weights = _encoder(_Graph.open(encoder))
-    weights.update(_decoder(_Graph.open(decoder)))
-    return weights
+    return _take(encoder, _encoder) | _take(decoder, _decoder)
+
+
+def _take(path: Path, pick: Callable[[_Graph], Weights]) -> Weights:
+    from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs import InferenceSession
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
+    if data[4:8] != _IDENTIFIER:
+        raise damaged(path, "is not an onnxruntime flatbuffer")
+    try:
+        session = InferenceSession.InferenceSession.GetRootAs(data, 0)
+        return pick(_Graph(session.Model().Graph(), path))
+    except ModelDamaged:
+        raise
+    except Exception as error:  # the reader trusts its offsets: anything can come out
+        raise damaged(path, f"cannot be read: {error}") from error
 
 
 class _Node:
@@ -57,22 +73,6 @@ class _Graph:
         self.nodes = [_Node(raw.Nodes(i)) for i in range(raw.NodesLength())]
         tensors = (raw.Initializers(i) for i in range(raw.InitializersLength()))
         self._tensors = {tensor.Name().decode(): tensor for tensor in tensors}
-
-    @classmethod
-    def open(cls, path: Path) -> _Graph:
-        from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs import InferenceSession
-
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
-        if data[4:8] != _IDENTIFIER:
-            raise damaged(path, "is not an onnxruntime flatbuffer")
-        try:
-            session = InferenceSession.InferenceSession.GetRootAs(data, 0)
-            return cls(session.Model().Graph(), path)
-        except Exception as error:  # the reader trusts its offsets: anything can come out
-            raise damaged(path, f"cannot be read: {error}") from error
 
     def branch(self, name: str) -> _Graph:
         """The subgraph that is the attribute `name` of the graph's one `If`."""
@@ -114,10 +114,7 @@ class _Graph:
                 f"{name}: type {tensor.DataType()} in {tensor.RawDataLength()} bytes "
                 f"is not {dtype} of {shape}",
             )
-        try:
-            return np.frombuffer(tensor.RawDataAsNumpy(), dtype).reshape(shape)
-        except Exception as error:  # a file cut short: offsets that leave it
-            raise damaged(self.path, f"{name} cannot be read: {error}") from error
+        return np.frombuffer(tensor.RawDataAsNumpy(), dtype).reshape(shape)
 
 
 def _encoder(graph: _Graph) -> Weights:
