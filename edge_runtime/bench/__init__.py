@@ -1,0 +1,1 @@
+"""The figures we publish, always measured the same way (docs/benchmarks)."""

@@ -1,0 +1,48 @@
+"""Words lost when `stop` or `flush` follows the last sample of speech at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edge_runtime.bench import energy, words
+from edge_runtime.bench.bench import Bench
+from edge_runtime.bench.client import After, Playing
+from edge_runtime.bench.manifest import Clip, spread
+from edge_runtime.bench.take import Take
+
+CLIPS = 40
+
+
+def measure(bench: Bench) -> None:
+    """Adds `stop.*` and `flush.*`: 40 clips cut at the end of speech, paced, no silence sent."""
+    clips = bench.some(spread(bench.manifest.clean, CLIPS))
+    cut = [_cut(clip) for clip in clips]
+    wanted = bench.texts(cut, "whole, cut at the end of speech")
+    with bench.server() as server:
+        endings: tuple[After, ...] = ("stop", "flush")
+        for after in endings:
+            takes = bench.play(server.url, cut, Playing(after=after), f"{after} at once, paced",
+                               max(4, bench.options.streams))
+            if bench.interrupted():
+                return
+            _score(bench, after, wanted, takes)
+
+
+def _cut(clip: Clip) -> Clip:
+    """The clip up to its end of speech, under a name of its own."""
+    span = energy.speech(clip.pcm)
+    short = replace(clip, name=f"{clip.name}, cut")
+    short.__dict__["pcm"] = clip.pcm[: span.end] if span else clip.pcm
+    return short
+
+
+def _score(bench: Bench, after: str, wanted: list[str], takes: list[Take]) -> None:
+    lost: list[str] = []
+    damaged = 0
+    for whole, take in zip(wanted, takes, strict=True):
+        lost += words.lost(whole, take.text)
+        damaged += words.normalised(whole)[-2:] != words.normalised(take.text)[-2:]
+    bench.add(f"{after}.lost", f"{after} right after speech: words lost", len(lost), "",
+              " ".join(lost[:8]) or f"{len(takes)} clips")
+    bench.add(f"{after}.damaged", f"{after} right after speech: last two words not the same",
+              damaged, "clips", f"of {len(takes)}")

@@ -1,0 +1,67 @@
+"""A clip decoded at once: what the streamed text is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.audio import FRAME, RATE
+from edge_runtime.audio.endpoint import Endpointer, Onset
+from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.config import Config
+from edge_runtime.device import open_device
+from edge_runtime.engines.recipe import load_recipe
+from edge_runtime.engines.store import Store
+from edge_runtime.events import Final
+from edge_runtime.runtime.load import DETECTOR
+from edge_runtime.transcribe import Transcriber, WholeUtterance
+
+Samples = NDArray[np.float32]
+LONGEST = 40
+"""Seconds that are decoded as one segment; a longer clip is cut as a file is."""
+
+
+class Evidence:
+    """Whether the voice detector hears speech at all, by the rule that opens a turn."""
+
+    def __init__(self, device: str, config: Config) -> None:
+        """Raises `ModelMissing` when the detector was never pulled."""
+        opened = open_device(device, 1)
+        program = opened.load(Store().graphs(load_recipe(DETECTOR)) / "vad.onnx")
+        self._ears = VoiceDetector(program, opened, 1)
+        self._config = config
+
+    def __call__(self, pcm: Samples) -> bool:
+        """Of a clip of (samples,) float32 at 16 kHz."""
+        endpointer = Endpointer(self._config.listening, 500)
+        slot = self._ears.open()
+        try:
+            for start in range(0, len(pcm) - FRAME + 1, FRAME):
+                (probability,) = self._ears.probabilities([slot], [pcm[start : start + FRAME]])
+                if any(isinstance(said, Onset) for said in endpointer.heard(probability)):
+                    return True
+            return False
+        finally:
+            self._ears.close(slot)
+
+
+class Whole:
+    """Decodes whole clips in this process; no speech, no text."""
+
+    def __init__(self, model: str = "", device: str = "", config: Config | None = None) -> None:
+        """Raises `ModelMissing` when the model was never pulled."""
+        self._config = config or Config()
+        serving = self._config.serving
+        self._model, self._device = model or serving.model, device or serving.device
+        self._utterance = WholeUtterance(self._model, device=self._device, seconds=LONGEST)
+        self._evidence = Evidence(self._device, self._config)
+
+    def __call__(self, pcm: Samples) -> str:
+        """The text of (samples,) float32 at 16 kHz."""
+        if not self._evidence(pcm):
+            return ""
+        if len(pcm) <= LONGEST * RATE:
+            return self._utterance(pcm)
+        recording = Transcriber(self._model, device=self._device, config=self._config)
+        said = recording.transcribe([pcm])
+        return " ".join(event.text for event in said if isinstance(event, Final))

@@ -1,0 +1,98 @@
+"""`edge-runtime bench`: accuracy, latency and cost on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edge_runtime.errors import MissingExtra
+
+MANIFEST = Path("../shared/data/manifest.tsv")
+
+EXAMPLES = """\
+edge-runtime bench clips/manifest.tsv                        all rows, about two hours
+edge-runtime bench clips/manifest.tsv --quick 10             ten clips a row
+edge-runtime bench clips/manifest.tsv --rows whole,ready     two rows
+edge-runtime bench clips/manifest.tsv --peer moonshine-voice side by side, from a checkout
+edge-runtime bench clips/manifest.tsv --json figures.json    figures for a file as well"""
+
+
+def bench(
+    manifest: Annotated[
+        Path,
+        typer.Argument(help="Tab-separated: id, path, transcript, condition."),
+    ] = MANIFEST,
+    rows: Annotated[
+        str, typer.Option(metavar="ROW,…", help="Only these rows; `list` shows them.")
+    ] = "",
+    quick: Annotated[int, typer.Option(min=0, help="At most so many clips a row.")] = 0,
+    streams: Annotated[
+        int, typer.Option(min=1, help="Clips at a time in paced rows; shortens the run.")
+    ] = 1,
+    minutes: Annotated[int, typer.Option(min=3, help="Length of the row hour.")] = 60,
+    url: Annotated[
+        str, typer.Option(metavar="ws://…", help="A running server, instead of our own.")
+    ] = "",
+    peer: Annotated[
+        str, typer.Option(metavar="NAME", help="Another system to measure beside us.")
+    ] = "",
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here too.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every event of the paced clips, one a line."),
+    ] = None,
+    model: Annotated[str, typer.Option(metavar="NAME", help="A model that was pulled.")] = "",
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto or cpu.")] = "",
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For the server under test.")
+    ] = None,
+) -> None:
+    """Measure accuracy, latency and cost on this machine.
+
+    Prints every figure beside its target; Ctrl-C prints what is there. The exit
+    code is 1 when a target was missed or a row failed.
+    """
+    _check()
+    from rich.console import Console
+
+    from edge_runtime.bench import report
+    from edge_runtime.bench.bench import Bench, Options, progress
+    from edge_runtime.bench.hardware import hardware
+    from edge_runtime.bench.manifest import read
+    from edge_runtime.bench.rows import ROWS, chosen, measure
+    from edge_runtime.bench.targets import derive
+
+    if rows == "list":
+        for name, said in ROWS.items():
+            typer.echo(f"{name:<12}{said}")
+        return
+    wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
+    options = Options(quick, streams, url, peer, minutes, model, device, config, keep)
+    console = Console(stderr=True)
+    machine = hardware()
+    console.print(machine.line(), style="dim")
+    with progress(console) as bars:
+        run = Bench(read(manifest), options, bars)
+        measure(run, wanted, lambda row: console.print(f"{row}: {ROWS[row]}", style="dim"))
+    derive(run.figures)
+    Console().print(report.table(run, machine))
+    if json_file is not None:
+        report.write(json_file, report.record(run, machine, wanted))
+    if keep is not None:
+        keep.write_bytes(b"".join(take.record() + b"\n" for take in run.takes))
+    if report.missed(run) or run.failed or run.interrupted():
+        raise typer.Exit(130 if run.interrupted() else 1)
+
+
+def _check() -> None:
+    for package in ("jiwer", "whisper_normalizer", "pocketsphinx"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(
+                f"bench needs {package}, which is not installed",
+                "Run: pip install 'edge-runtime[bench]'",
+            )
