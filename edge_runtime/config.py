@@ -103,6 +103,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _within(
             self,
             "updating",
+            first_ms=(32, 5000),
             hop_ms=(32, 5000),
             hop_factor=(0, 100),
             stable_ms=(0, 10_000),

@@ -52,6 +52,7 @@ def serve(
     import asyncio
 
     from edge_runtime.config import load
+    from edge_runtime.engines.store import Store
     from edge_runtime.metrics import Metrics
     from edge_runtime.server import serve as run
 
@@ -69,14 +70,14 @@ def serve(
         },
     )
     _warn(settings)
-    metrics = Metrics()
+    metrics, store = Metrics(), Store()
 
     def loaded() -> Runtime:
         from edge_runtime.runtime import Runtime as Real
 
-        return Real(settings, settings.serving.model, device=settings.serving.device)
+        return Real(settings, store=store, metrics=metrics)
 
-    asyncio.run(run(settings, loaded, metrics, _announce))
+    asyncio.run(run(settings, loaded, metrics, _announce, store.root))
 
 
 def _warn(settings: Config) -> None:

@@ -54,7 +54,7 @@ async def hosting(
     state = app[STATE]
     serving = state.config.serving
     sockets = listen(serving.host, serving.port)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=state.limits.linger)
     try:
         await runner.setup()
         sites = [web.SockSite(runner, socket) for socket in sockets]

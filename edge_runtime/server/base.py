@@ -25,8 +25,8 @@ class Stream(Protocol):
     def flush(self) -> None:
         """Ask for a final now."""
 
-    def stop(self) -> None:
-        """No more audio: finals, then `closed`."""
+    def stop(self, reason: str = "stop") -> None:
+        """No more audio: finals, then `closed` with the reason."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 

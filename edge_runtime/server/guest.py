@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -72,7 +71,17 @@ class Guest:
         )
 
     async def hear(self, data: bytes) -> None:
-        """Take in the audio of one message; waits while the stream has no room."""
+        """Take in the audio of one message; waits while the stream has no room.
+
+        Raises `ProtocolError` where the audio comes from a microphone.
+        """
+        if self.start.source is not None:
+            raise ProtocolError(
+                "unexpected_audio",
+                f"audio came, but the source is {self.start.source!r}",
+                'Leave "source" out to send audio.',
+                1003,
+            )
         async with self.listening:
             if self._ending is not None:
                 return
@@ -115,7 +124,7 @@ class Guest:
                     )
                 )
             await self._feed_tail()
-            self._stream.stop()
+            self._stream.stop("error" if isinstance(ending, ProtocolError) else ending)
 
     def forget_rest(self) -> None:
         """Drop the part of a frame that a lost socket left behind."""
@@ -146,7 +155,7 @@ class Guest:
             self._say(
                 events.Warning(
                     code="odd_samples",
-                    message="samples that are NaN or infinite count as 0, those beyond ±1 are clipped",
+                    message="NaN and infinite samples count as 0, those beyond ±1 are clipped",
                 )
             )
 
@@ -179,8 +188,6 @@ class Guest:
         if isinstance(ending, ProtocolError):
             self.close_code = ending.close_code
             return Error(code=ending.code, message=ending.message, fix=ending.fix)
-        if ending is not None:
-            closed = msgspec.structs.replace(closed, reason=ending)
         self.close_code = _CLOSE_CODES.get(closed.reason, 1000)
         return closed
 

@@ -15,7 +15,7 @@ class Line(Protocol):
     """A socket that serves a guest."""
 
     async def give_up(self) -> None:
-        """Let go of the guest: another socket serves it now."""
+        """Let go of the guest: another socket serves it. Returns when nothing is under way."""
 
 
 class Parking:
@@ -79,12 +79,11 @@ class Parking:
         if before is not None:
             await before.give_up()
         try:
-            async with guest.listening:  # a message of the old socket may be on its way in
-                guest.forget_rest()
-                guest.outbox.rewind(resume.last_seq)
+            guest.outbox.rewind(resume.last_seq)
         except ProtocolError:
             self.leave(guest, line)
             raise
+        guest.forget_rest()
         return guest
 
     async def finish(self, grace: float) -> None:

@@ -54,8 +54,8 @@ class StandInStream:
     def flush(self):
         self._put("flush")
 
-    def stop(self):
-        self._put("stop")
+    def stop(self, reason="stop"):
+        self._put(reason)
 
     def _put(self, item):
         self._items.append(item)
@@ -70,12 +70,12 @@ class StandInStream:
             if self.failure is not None:
                 raise self.failure
             if isinstance(item, str):
-                for event in self._final(item):
+                for event in self._final("flush" if item == "flush" else "stop"):
                     yield event
                 if item == "flush":
                     yield Flushed()
                     continue
-                yield Closed(reason="stop", audio_seconds=self._at / 16000)
+                yield Closed(reason=item, audio_seconds=self._at / 16000)
                 return
             await asyncio.sleep(len(item) / 16000 * self._pace)
             self._held -= len(item)

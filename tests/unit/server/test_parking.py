@@ -162,6 +162,43 @@ async def test_a_second_socket_takes_the_session_from_the_first(house, read, spe
     assert first in {1001, 1006}
 
 
+async def test_no_event_is_lost_between_the_two_sockets(house, read, speech):
+    server = await house(pace=0.02)
+    socket = await server.connect(PARKS)
+    (ready,) = await read.until(socket, "ready")
+    last = 1
+    for turn in range(10):
+        for _ in range(20):
+            await socket.send_bytes(speech(160))
+            await socket.send_json({"type": "flush"})
+        events = await read.until(socket, "flushed")
+        assert [event["seq"] for event in events] == list(
+            range(last + 1, last + 1 + len(events))
+        ), turn
+        last = events[-1]["seq"]
+        socket = await server.connect({"resume": {"token": ready["resume"], "last_seq": last}})
+        (again,) = await read.until(socket, "ready")
+        assert again["seq"] == last
+    await socket.send_json({"type": "stop"})
+    events, _ = await read.rest(socket)
+    assert [event["seq"] for event in events] == list(range(last + 1, last + 1 + len(events)))
+
+
+async def test_two_sockets_at_once_ask_for_the_session(house, read, speech):
+    server = await house(pace=0.05)
+    socket = await server.connect({**PARKS, "partials": False})
+    (ready,) = await read.until(socket, "ready")
+    await socket.send_bytes(speech(16000))
+    again = [
+        await server.connect({"resume": {"token": ready["resume"], "last_seq": last}})
+        for last in (99, 1, 1)
+    ]
+    await again[2].send_json({"type": "stop"})
+    ends = [await read.rest(socket) for socket in again]
+    assert [code for _, code in ends] == [1008, 1001, 1000]
+    assert texts(ends[2][0]) == ["16000"]
+
+
 async def test_nobody_comes_back(house, read, speech):
     server = await house(serving={"resume_seconds": 0.3})
     socket = await server.connect(PARKS)
