@@ -15,7 +15,7 @@ from edge_runtime.cli.output import Format, Transcript, render
 from edge_runtime.cli.progress import AudioProgress
 from edge_runtime.cli.pump import Block
 from edge_runtime.errors import EdgeRuntimeError, StoreUnwritable
-from edge_runtime.events import Final
+from edge_runtime.events import Final, SpeechEnd, SpeechStart
 from edge_runtime.transcribe import Transcriber
 
 SUFFIXES: dict[Format, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt"}
@@ -42,21 +42,28 @@ def transcribe_all(
 
 
 def _transcript(transcriber: Transcriber, source: Source) -> Transcript:
+    """Progress is what has been decoded, or read where nobody speaks: reading runs ahead."""
     heard = 0
+    speaking = False
+    finals = []
 
     def counted() -> Iterator[Block]:
         nonlocal heard
         for block in source:
             yield block
             heard += len(block)
-            bar.reached(heard / RATE)
+            if not speaking:
+                bar.reached(heard / RATE)
 
     with AudioProgress(source.name, source.seconds) as bar:
-        finals = tuple(
-            event for event in transcriber.transcribe(counted()) if isinstance(event, Final)
-        )
+        for event in transcriber.transcribe(counted()):
+            if isinstance(event, SpeechStart | SpeechEnd):
+                speaking = isinstance(event, SpeechStart)
+            elif isinstance(event, Final):
+                finals.append(event)
+                bar.reached(event.end)
     say_warnings(source)
-    return Transcript(source.name, heard / RATE, finals)
+    return Transcript(source.name, heard / RATE, tuple(finals))
 
 
 def _write(transcript: Transcript, form: Format, folder: Path | None, *, label: bool) -> None:

@@ -88,7 +88,11 @@ def transcribe(
     from edge_runtime.transcribe import Transcriber
 
     transcriber = Transcriber(
-        model, device=device, words=words, threads=threads, endpoint_ms=endpoint_ms
+        model,
+        device=device,
+        words=words or form in ("srt", "vtt"),
+        threads=threads,
+        endpoint_ms=endpoint_ms,
     )
     if transcribe_all(transcriber, names, opener, form, output):
         raise typer.Exit(1)
