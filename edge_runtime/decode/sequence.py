@@ -93,8 +93,8 @@ class Sequence:
             self._extend(CHUNK)
 
     def _extend(self, most: int) -> None:
-        room = self._limit - len(self.tokens)
-        offered = self._draft[: min(most, room)]
+        known = max(len(self.tokens), self._forced)  # the forced prefix takes rows before it is told
+        offered = self._draft[: max(0, min(most, self._limit - known))]
         del self._draft[: len(offered)]
         self._fed = self._fed + offered
         self._offer = len(offered)
