@@ -14,11 +14,11 @@ import msgspec
 
 from edge_runtime.engines.fetch.base import Report, check, finishes, watch
 from edge_runtime.engines.recipe import HubSource, SourceFile
-from edge_runtime.errors import DownloadFailed, MissingExtra
+from edge_runtime.errors import DownloadFailed, MissingExtra, ModelDamaged
 
 
 def fetch(source: HubSource, into: Path, downloads: Path, report: Report) -> None:
-    """Download the source's files to `downloads` (resumed where they are), then to `into`.
+    """Download the source's files to `downloads`, those that are not there whole, then to `into`.
 
     `HF_ENDPOINT` names another hub, `HF_TOKEN` a reader of private ones.
     Where the recipe knows no sha256 the hub's own counts.
@@ -31,7 +31,11 @@ def fetch(source: HubSource, into: Path, downloads: Path, report: Report) -> Non
     for file in source.files:
         promised = _promise(source, file)
         _download(source, promised, downloads, report)
-        check(promised, downloads / file.name)
+        try:
+            check(promised, downloads / file.name)
+        except ModelDamaged:
+            (downloads / file.name).unlink()
+            raise
     for file in source.files:
         shutil.copyfile(downloads / file.name, into / file.name)
 
@@ -58,6 +62,8 @@ def _promise(source: HubSource, file: SourceFile) -> SourceFile:
 def _download(source: HubSource, file: SourceFile, downloads: Path, report: Report) -> None:
     import huggingface_hub as hub
 
+    # Our own bar is the one that is shown.
+    hub.utils.disable_progress_bars()
     failed: list[Exception] = []
     options: dict[str, Any] = {
         "revision": source.revision,

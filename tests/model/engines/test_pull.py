@@ -1,0 +1,95 @@
+"""The command, the real recipes and the real files: from a folder, and what the list says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edge_runtime.engines.recipe import load_recipe
+from edge_runtime.engines.store import Store
+
+
+@pytest.fixture
+def by_hand(published, tmp_path) -> Path:
+    """A folder with the published files of both models."""
+    folder = tmp_path / "by-hand"
+    folder.mkdir()
+    for name in ("moonshine-tiny-en", "silero-vad"):
+        for file in load_recipe(name).sources.pypi.files:
+            shutil.copy(published(name) / file.name, folder)
+    return folder
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Runs `edge-runtime pull` on a store of its own, with no index to reach."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "EDGE_RUNTIME_STORE": str(tmp_path / "store"),
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(tmp_path / "none"),
+        }
+        line = [sys.executable, "-m", "edge_runtime", "pull", *arguments]
+        return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+
+    return run
+
+
+def test_brings_the_model_and_the_one_it_requires(by_hand, command, tmp_path):
+    done = command("moonshine-tiny-en", "--from", str(by_hand))
+    assert done.returncode == 0, done.stderr
+    assert "silero-vad: fetched" in done.stdout
+    assert "moonshine-tiny-en: fetched" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Next: edge-runtime transcribe FILE")
+    store = Store(tmp_path / "store")
+    for name in ("moonshine-tiny-en", "silero-vad"):
+        recipe = load_recipe(name)
+        store.weights(recipe, verify=True)
+        assert store.graphs(recipe).is_dir()
+    rows = [json.loads(line) for line in command("--list", "--json").stdout.splitlines()]
+    assert {row["model"]: row["state"] for row in rows} == {
+        "moonshine-tiny-en": "ready",
+        "silero-vad": "ready",
+    }
+    assert rows[0]["licence"] == "MIT"
+    assert rows[0]["megabytes"] == 71.8
+    again = command("moonshine-tiny-en", "--json")
+    assert [json.loads(line)["fetched"] for line in again.stdout.splitlines()] == [False, False]
+
+
+def test_lists_what_there_is_before_anything_was_pulled(command):
+    done = command("--list")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    moonshine = next(line for line in lines if line.startswith("moonshine-tiny-en"))
+    for said in ("moonshine", "en", "MIT", "absent", "4.74"):
+        assert said in moonshine.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["moonshine-tiny-en"], "--from FOLDER"),
+        (["moonshin"], "Did you mean moonshine-tiny-en?"),
+        ([], "no model named"),
+        (["silero-vad", "--from", "/nowhere"], "/nowhere is not a folder"),
+        (["silero-vad", "--from", "/tmp", "--source", "pypi"], "Use one of them"),
+        (["silero-vad", "--source", "hub"], "Use one of: pypi."),
+    ],
+)
+def test_what_cannot_be_done_ends_in_two_lines(command, arguments, said):
+    done = command(*arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+    assert "Traceback" not in done.stderr
