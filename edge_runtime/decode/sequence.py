@@ -93,7 +93,8 @@ class Sequence:
             self._extend(CHUNK)
 
     def _extend(self, most: int) -> None:
-        known = max(len(self.tokens), self._forced)  # the forced prefix takes rows before it is told
+        # A forced prefix takes its rows in the first pass, before its tokens are known.
+        known = max(len(self.tokens), self._forced)
         offered = self._draft[: max(0, min(most, self._limit - known))]
         del self._draft[: len(offered)]
         self._fed = self._fed + offered

@@ -7,7 +7,28 @@ import pytest
 
 from edge_runtime.decode.tokens import Span, Vocabulary
 
-WORDS = "a and be four hello i know no not one or so the there three two what world yes you".split()
+WORDS = [
+    "a",
+    "and",
+    "be",
+    "four",
+    "hello",
+    "i",
+    "know",
+    "no",
+    "not",
+    "one",
+    "or",
+    "so",
+    "the",
+    "there",
+    "three",
+    "two",
+    "what",
+    "world",
+    "yes",
+    "you",
+]
 MARKS = [".", ",", "?", "!"]
 
 Said = tuple[list[Span], list[int]]

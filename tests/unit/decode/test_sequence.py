@@ -76,12 +76,12 @@ def run(decoder: Decoder, sequence: Sequence) -> list[int]:
 
 def edited(tokens: list[int], edits: list[tuple[str, int, int]]) -> list[int]:
     draft = list(tokens)
-    for kind, at, token in edits:
-        at %= len(draft) + 1
+    for kind, where, token in edits:
+        at = where % (len(draft) + 1)
         if kind == "insert":
             draft.insert(at, token)
-        elif draft and at < len(draft):
-            draft[at : at + 1] = [token] if kind == "replace" else []
+        else:
+            draft[at : at + 1] = [token] if kind == "replace" and at < len(draft) else []
     return draft
 
 
