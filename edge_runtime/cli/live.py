@@ -132,11 +132,13 @@ class Captions:
             self._console.print(Text(said, style="yellow"))
 
     def _final(self, final: events.Final) -> None:
+        # Printing draws the live line again: without its text, which the final replaces.
+        self._live.update(Text())
         if final.text:
             self._console.print(Text(final.text))
             if self._words and final.words:
                 self._console.print(Text(timed_words(final), style="dim"))
-        self._update(Text())
+        self._live.refresh()
 
     def _update(self, text: Text) -> None:
         self._live.update(text, refresh=True)
