@@ -44,7 +44,7 @@ class HostBuffer:
     def view(self, shape: tuple[int, ...], offset: int = 0) -> HostBuffer:
         first = self._first + offset
         last = first + math.prod(shape)
-        if last > self._owner.size:
+        if first < 0 or last > self._owner.size:
             raise DeviceError(f"a view of {shape} at {offset} leaves a buffer of {self.shape}")
         view = HostBuffer(self._owner[first:last].reshape(shape), self._owner)
         view._first = first
