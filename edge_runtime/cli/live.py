@@ -133,12 +133,11 @@ class Captions:
 
     def _final(self, final: events.Final) -> None:
         # Printing draws the live line again: without its text, which the final replaces.
-        self._live.update(Text())
+        self._update(Text())
         if final.text:
             self._console.print(Text(final.text))
             if self._words and final.words:
                 self._console.print(Text(timed_words(final), style="dim"))
-        self._live.refresh()
 
     def _update(self, text: Text) -> None:
         self._live.update(text, refresh=True)
