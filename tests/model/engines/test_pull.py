@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from edge_runtime.cli import app
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 
@@ -27,26 +26,22 @@ def by_hand(published, tmp_path) -> Path:
 
 
 @pytest.fixture
-def command(tmp_path):
+def command(tmp_path, monkeypatch):
     """Runs `edge-runtime pull` on a store of its own, with no index to reach."""
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "none"))
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "EDGE_RUNTIME_STORE": str(tmp_path / "store"),
-            "PIP_CONFIG_FILE": "/dev/null",
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(tmp_path / "none"),
-        }
-        line = [sys.executable, "-m", "edge_runtime", "pull", *arguments]
-        return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["pull", *arguments])
 
     return run
 
 
 def test_brings_the_model_and_the_one_it_requires(by_hand, command, tmp_path):
     done = command("moonshine-tiny-en", "--from", str(by_hand))
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "silero-vad: fetched" in done.stdout
     assert "moonshine-tiny-en: fetched" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("Next: edge-runtime transcribe FILE")
@@ -68,7 +63,7 @@ def test_brings_the_model_and_the_one_it_requires(by_hand, command, tmp_path):
 
 def test_lists_what_there_is_before_anything_was_pulled(command):
     done = command("--list")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     moonshine = next(line for line in lines if line.startswith("moonshine-tiny-en"))
     for said in ("moonshine", "en", "MIT", "absent", "4.74"):
@@ -88,7 +83,7 @@ def test_lists_what_there_is_before_anything_was_pulled(command):
 )
 def test_what_cannot_be_done_ends_in_two_lines(command, arguments, said):
     done = command(*arguments)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr.startswith("error: ")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 2

@@ -72,7 +72,7 @@ def test_the_oracle_with_these_weights_agrees_with_the_published_graph(folder, d
     wanted = golden["encoder_0"]
     assert found.shape == wanted.shape
     error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
-    assert error < 0.2
+    assert error < 0.05
 
 
 def test_a_hubs_form_gives_the_same(recipe, tensors, tmp_path):
