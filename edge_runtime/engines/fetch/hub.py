@@ -63,7 +63,7 @@ def _download(source: HubSource, file: SourceFile, downloads: Path, report: Repo
     import huggingface_hub as hub
 
     # Our own bar is the one that is shown.
-    hub.utils.disable_progress_bars()
+    hub.utils.disable_progress_bars()  # type: ignore[attr-defined]
     failed: list[Exception] = []
     options: dict[str, Any] = {
         "revision": source.revision,
