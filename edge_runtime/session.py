@@ -109,7 +109,12 @@ class Session:
         return self.ring.capacity - (self.ring.written - self._needed())
 
     def feed(self, samples: Samples) -> list[Event]:
-        """Append 16 kHz mono float32 samples. More than `room` costs the oldest (`overrun`)."""
+        """Append 16 kHz mono float32 samples. More than `room` costs the oldest (`overrun`).
+
+        After `stop` nothing is taken in.
+        """
+        if self._stopped:
+            return []
         self.ring.write(samples)
         lost = self.ring.oldest - self._needed()
         return self._lose(lost) if lost > 0 else []
@@ -236,8 +241,10 @@ class Session:
         if isinstance(verdict, Onset):
             self._turns += 1
             padded = verdict.at - _samples(self._config.listening.padding_ms)
-            self._begin(max(padded, self._floor, self.ring.oldest), verdict.at)
-            start = SpeechStart(segment=self._segments, turn=self._turns, at=_seconds(verdict.at))
+            # A flush may have ended within the frame that speech goes on in.
+            at = max(verdict.at, self._floor)
+            self._begin(max(padded, self._floor, self.ring.oldest), at)
+            start = SpeechStart(segment=self._segments, turn=self._turns, at=_seconds(at))
             return self._later(start)
         if isinstance(verdict, Silence) and segment:
             segment.paused = min(verdict.last + self._tail, self.heard_samples)
