@@ -30,6 +30,8 @@ class Cost(Protocol):
     @property
     def accepted(self) -> int: ...
     @property
+    def bonus(self) -> int: ...
+    @property
     def produced(self) -> int: ...
 
 
@@ -71,7 +73,7 @@ class Metrics:
         )
         self._tokens = Counter(
             "edge_runtime_tokens",
-            "Tokens drafted, accepted and produced",
+            "Tokens drafted, accepted, won as a pass's own next (bonus) and produced",
             ["kind"],
             registry=registry,
         )
@@ -156,7 +158,7 @@ class Metrics:
         self._updates.labels(purpose).inc()
         for stage in ("queue", "encode", "draft", "decode"):
             self._stages.labels(purpose, stage).observe(getattr(cost, stage))
-        for kind in ("drafted", "accepted", "produced"):
+        for kind in ("drafted", "accepted", "bonus", "produced"):
             self._tokens.labels(kind).inc(getattr(cost, kind))
 
     def conflict(self) -> None:

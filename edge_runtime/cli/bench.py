@@ -11,6 +11,8 @@ import typer
 from edge_runtime.errors import MissingExtra
 
 MANIFEST = Path("../shared/data/manifest.tsv")
+PAPER = 150
+"""Columns of the table in a file or a pipe."""
 
 EXAMPLES = """\
 edge-runtime bench clips/manifest.tsv                        all rows, about two hours
@@ -75,12 +77,14 @@ def bench(
     options = Options(quick, streams, url, peer, minutes, model, device, config, keep)
     console = Console(stderr=True)
     machine = hardware()
-    console.print(machine.line(), style="dim")
     with progress(console) as bars:
         run = Bench(read(manifest), options, bars)
         measure(run, wanted, lambda row: console.print(f"{row}: {ROWS[row]}", style="dim"))
     derive(run.figures)
-    Console().print(report.table(run, machine))
+    paper = Console()
+    if not paper.is_terminal:
+        paper = Console(width=PAPER)
+    paper.print(report.table(run, machine))
     if json_file is not None:
         report.write(json_file, report.record(run, machine, wanted))
     if keep is not None:
