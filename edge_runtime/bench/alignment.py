@@ -48,8 +48,9 @@ class Aligner:
         first = [(s.word, s.start_frame, s.end_frame + 1) for s in self._decoder.seg()]
         self._decoder.set_alignment()
         if self._decode(raw):
-            second = [(w.name, w.start, w.start + w.duration)
-                      for w in self._decoder.get_alignment()]
+            second = [
+                (w.name, w.start, w.start + w.duration) for w in self._decoder.get_alignment()
+            ]
             return _spoken(second)
         if len(first) > 1 and first[-1][0] == "</s>" and not first[-2][0].startswith("<"):
             del first[-2]

@@ -66,8 +66,9 @@ class Bench:
     _texts: dict[str, str] = field(default_factory=dict)
     _decode: Decode | None = None
 
-    def add(self, name: str, label: str, value: float | None, unit: str = "",
-            note: str = "") -> None:
+    def add(
+        self, name: str, label: str, value: float | None, unit: str = "", note: str = ""
+    ) -> None:
         """Record a figure."""
         self.figures.add(Figure(name, label, value, unit, note))
 
@@ -151,8 +152,13 @@ class Bench:
 def progress(console: Console) -> Progress:
     """Bars that say what is played, how far it is and how long it will take."""
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TimeRemainingColumn(), console=console, transient=True,
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
     )
 
 
@@ -175,4 +181,3 @@ async def each(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-

@@ -152,14 +152,17 @@ async def play(
     """
     playing = playing or Playing()
     start = events.Start(
-        sample_rate=RATE, partials=playing.partials, words=playing.words,
+        sample_rate=RATE,
+        partials=playing.partials,
+        words=playing.words,
         endpoint_ms=playing.endpoint_ms,
     )
     listener = _Listener(watch)
     try:
-        async with aiohttp.ClientSession() as session, session.ws_connect(
-            url, max_msg_size=0
-        ) as socket:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(url, max_msg_size=0) as socket,
+        ):
             await socket.send_str(events.encode(start).decode())
             listener.began = asyncio.get_running_loop().time()
             hearing = asyncio.create_task(listener.listen(socket))

@@ -90,15 +90,22 @@ class Peer:
             self._file.write_bytes(clip.pcm.astype("<f4").tobytes())
             span = energy.speech(clip.pcm)
             spoken = span.close if span else clip.seconds
-            await self._ask({
-                "audio": str(self._file), "enough": spoken + 1.0, "patience": PATIENCE,
-            })
+            await self._ask(
+                {
+                    "audio": str(self._file),
+                    "enough": spoken + 1.0,
+                    "patience": PATIENCE,
+                }
+            )
             arrivals: list[Arrival] = []
             while True:
                 said = await self._answer()
                 if said["type"] == "done":
                     return Take(
-                        clip.name, clip.seconds, tuple(arrivals), said["cpu"],
+                        clip.name,
+                        clip.seconds,
+                        tuple(arrivals),
+                        said["cpu"],
                         {"peak": said["peak"]},
                     )
                 arrivals.append(Arrival(said["at"], _event(said)))
@@ -134,9 +141,12 @@ async def running(name: str, python: Path) -> AsyncIterator[Peer]:
     """The adapter of a peer, in `python`'s environment, ended on leaving."""
     with tempfile.TemporaryDirectory() as folder:
         child = await asyncio.create_subprocess_exec(
-            str(python), str(_TOOLS / known(name).tool),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=sys.stderr, start_new_session=True,
+            str(python),
+            str(_TOOLS / known(name).tool),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=sys.stderr,
+            start_new_session=True,
         )
         try:
             yield Peer(child, Path(folder))

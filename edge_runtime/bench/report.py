@@ -30,8 +30,13 @@ def table(bench: Bench, hardware: Hardware) -> RenderableType:
     """Figures with a target first, in the targets' order, then the others."""
     targets = {target.figure: target for target in TARGETS}
     grid = Table(title="edge-runtime bench", title_justify="left", show_lines=False)
-    for name, justify in (("figure", "left"), ("measured", "right"), ("target", "right"),
-                          ("", "left"), ("note", "left")):
+    for name, justify in (
+        ("figure", "left"),
+        ("measured", "right"),
+        ("target", "right"),
+        ("", "left"),
+        ("note", "left"),
+    ):
         grid.add_column(name, justify=justify)  # type: ignore[arg-type]
     for name, target in targets.items():
         _row(grid, bench.figures.get(name), target)
@@ -51,7 +56,10 @@ def _row(grid: Table, figure: Figure | None, target: Target | None) -> None:
         return
     word, style = _VERDICTS[verdict(figure, target)]
     grid.add_row(
-        figure.label, figure.shown(), target.shown() if target else "", Text(word, style=style),
+        figure.label,
+        figure.shown(),
+        target.shown() if target else "",
+        Text(word, style=style),
         Text(figure.note, style="dim"),
     )
 

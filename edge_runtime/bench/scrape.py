@@ -18,17 +18,19 @@ class Scrape:
     def parse(cls, page: str) -> Scrape:
         from prometheus_client.parser import text_string_to_metric_families
 
-        return cls({
-            (sample.name, frozenset(sample.labels.items())): float(sample.value)
-            for family in text_string_to_metric_families(page)
-            for sample in family.samples
-        })
+        return cls(
+            {
+                (sample.name, frozenset(sample.labels.items())): float(sample.value)
+                for family in text_string_to_metric_families(page)
+                for sample in family.samples
+            }
+        )
 
     def __sub__(self, earlier: Scrape) -> Scrape:
         """The growth of every sample."""
-        return Scrape({
-            key: value - earlier.samples.get(key, 0.0) for key, value in self.samples.items()
-        })
+        return Scrape(
+            {key: value - earlier.samples.get(key, 0.0) for key, value in self.samples.items()}
+        )
 
     def value(self, name: str, **labels: str) -> float | None:
         """The sum of a name's samples that carry these labels, or None if there are none."""

@@ -83,7 +83,9 @@ def started(options: Sequence[str]) -> Iterator[Server]:
         try:
             ready = _await_ready(child, f"http://127.0.0.1:{port}/readyz", began, log.fileno())
             yield Server(
-                f"ws://127.0.0.1:{port}/v1/stream", Process(child.pid), ready,
+                f"ws://127.0.0.1:{port}/v1/stream",
+                Process(child.pid),
+                ready,
             )
         finally:
             child.terminate()

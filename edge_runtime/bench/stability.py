@@ -74,9 +74,7 @@ def of_segment(segment: Segment) -> Stability:
 
 def of(takes: Sequence[Take]) -> Stability:
     """Summed over all segments."""
-    return sum(
-        (of_segment(segment) for take in takes for segment in take.segments()), Stability()
-    )
+    return sum((of_segment(segment) for take in takes for segment in take.segments()), Stability())
 
 
 @dataclass(frozen=True)

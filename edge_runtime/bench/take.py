@@ -67,8 +67,10 @@ class Take:
 
     def record(self) -> bytes:
         """The take as one line of JSON."""
-        return msgspec.json.encode({
-            "clip": self.clip,
-            "seconds": self.seconds,
-            "arrivals": [{"at": round(a.at, 4), "event": a.event} for a in self.arrivals],
-        })
+        return msgspec.json.encode(
+            {
+                "clip": self.clip,
+                "seconds": self.seconds,
+                "arrivals": [{"at": round(a.at, 4), "event": a.event} for a in self.arrivals],
+            }
+        )

@@ -58,21 +58,45 @@ class Derived:
 
 
 DERIVED = (
-    Derived("wer.above", "streamed WER above whole, default endpoint",
-            "wer.streamed", "−", "wer.whole", "points"),
+    Derived(
+        "wer.above",
+        "streamed WER above whole, default endpoint",
+        "wer.streamed",
+        "−",
+        "wer.whole",
+        "points",
+    ),
     *(
-        Derived(f"wer.above.{ms}", f"streamed WER above whole, endpoint {ms} ms, no partials",
-                f"wer.endpoint.{ms}", "−", "wer.whole", "points")
+        Derived(
+            f"wer.above.{ms}",
+            f"streamed WER above whole, endpoint {ms} ms, no partials",
+            f"wer.endpoint.{ms}",
+            "−",
+            "wer.whole",
+            "points",
+        )
         for ms in (300, 500, 700, 1000)
     ),
-    Derived("noisy.deletions.above", "noise mixes: streamed deletions above whole",
-            "noisy.deletions", "−", "noisy.deletions.whole", "points"),
-    Derived("cpu.of_peer", "CPU seconds per audio second over the peer's",
-            "cpu", "÷", "peer.cpu", "×"),
-    Derived("joined.above", "joined chapter: WER above clip by clip",
-            "joined.wer", "−", "joined.clips", "points"),
-    Derived("file.above", "file: WER above clip by clip",
-            "file.wer", "−", "file.clips", "points"),
+    Derived(
+        "noisy.deletions.above",
+        "noise mixes: streamed deletions above whole",
+        "noisy.deletions",
+        "−",
+        "noisy.deletions.whole",
+        "points",
+    ),
+    Derived(
+        "cpu.of_peer", "CPU seconds per audio second over the peer's", "cpu", "÷", "peer.cpu", "×"
+    ),
+    Derived(
+        "joined.above",
+        "joined chapter: WER above clip by clip",
+        "joined.wer",
+        "−",
+        "joined.clips",
+        "points",
+    ),
+    Derived("file.above", "file: WER above clip by clip", "file.wer", "−", "file.clips", "points"),
 )
 
 

@@ -82,8 +82,9 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Step]:
     steps: list[Step] = []
     for chunk in output.alignments[0]:
         operation: Any = chunk.type
-        length = max(chunk.ref_end_idx - chunk.ref_start_idx,
-                     chunk.hyp_end_idx - chunk.hyp_start_idx)
+        length = max(
+            chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
+        )
         steps += [
             Step(
                 operation,

@@ -19,7 +19,15 @@ def measure(bench: Bench) -> None:
             if bench.interrupted():
                 return
             score = words.total([(c.reference, t.text) for c, t in zip(clips, takes, strict=True)])
-            bench.add(f"wer.endpoint.{ms}", f"WER, endpoint {ms} ms, no partials", score.rate, "%",
-                      f"{len(takes)} clips")
-            bench.add(f"segments.endpoint.{ms}", f"finals a clip, endpoint {ms} ms",
-                      sum(len(take.finals) for take in takes) / len(takes))
+            bench.add(
+                f"wer.endpoint.{ms}",
+                f"WER, endpoint {ms} ms, no partials",
+                score.rate,
+                "%",
+                f"{len(takes)} clips",
+            )
+            bench.add(
+                f"segments.endpoint.{ms}",
+                f"finals a clip, endpoint {ms} ms",
+                sum(len(take.finals) for take in takes) / len(takes),
+            )

@@ -63,8 +63,16 @@ def _write(path: Path, pcm: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -
 def _transcribe(bench: Bench, path: Path) -> tuple[str, float, float]:
     """The text of a file, processor seconds and seconds; raises `DeviceError`."""
     options = server.arguments(bench.options.model, bench.options.device, None)
-    command = [sys.executable, "-m", "edge_runtime", "transcribe", "--threads", "1", *options,
-               str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "edge_runtime",
+        "transcribe",
+        "--threads",
+        "1",
+        *options,
+        str(path),
+    ]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
         began = time.perf_counter()
         child = subprocess.Popen(command, stdout=out, stderr=log, start_new_session=True)

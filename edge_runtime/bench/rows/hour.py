@@ -62,22 +62,33 @@ def add(bench: Bench, marks: list[Mark]) -> None:
     """The figures of the marks at 0, 1, 2, … minutes."""
     if len(marks) < 4:
         return
-    hops = [
-        (b.cpu - a.cpu) / max(1.0, b.updates - a.updates)
-        for a, b in pairwise(marks)
-    ]
+    hops = [(b.cpu - a.cpu) / max(1.0, b.updates - a.updates) for a, b in pairwise(marks)]
     cpus = [b.cpu - a.cpu for a, b in pairwise(marks)]
     few = max(1, min(5, len(hops) // 3))
     middle = float(np.median(hops[-few:]) / np.median(hops[:few]))
-    bench.add("hour.hop", f"cost of a hop, minute {len(hops)} over minute 1", hops[-1] / hops[0],
-              "×", f"{1000 * hops[0]:.1f} → {1000 * hops[-1]:.1f} ms of CPU; medians of the first "
-              f"and last {few} minutes: {middle:.2f} ×")
+    bench.add(
+        "hour.hop",
+        f"cost of a hop, minute {len(hops)} over minute 1",
+        hops[-1] / hops[0],
+        "×",
+        f"{1000 * hops[0]:.1f} → {1000 * hops[-1]:.1f} ms of CPU; medians of the first "
+        f"and last {few} minutes: {middle:.2f} ×",
+    )
     bench.add("hour.minute", "CPU of the last minute over the first", cpus[-1] / cpus[0], "×")
-    bench.add("hour.memory", "growth of memory after minute 1",
-              (marks[-1].memory - marks[1].memory) / 2**20, "MB",
-              f"{marks[-1].memory / 2**20:.0f} MB at the end")
-    bench.add("hour.cpu", "CPU seconds per audio second, unpaced", sum(cpus) / 60 / len(cpus),
-              "s/s", f"{len(cpus)} minutes")
+    bench.add(
+        "hour.memory",
+        "growth of memory after minute 1",
+        (marks[-1].memory - marks[1].memory) / 2**20,
+        "MB",
+        f"{marks[-1].memory / 2**20:.0f} MB at the end",
+    )
+    bench.add(
+        "hour.cpu",
+        "CPU seconds per audio second, unpaced",
+        sum(cpus) / 60 / len(cpus),
+        "s/s",
+        f"{len(cpus)} minutes",
+    )
 
 
 def _mark(server: Server) -> Mark:

@@ -32,8 +32,18 @@ def measure(bench: Bench) -> None:
     score = words.score(reference, take.text)
     twice = words.doubled(reference, [final.text for final in finals])
     cuts = sum(final.reason == "cap" for final in finals)
-    bench.add("joined.wer", "joined chapter: WER", score.rate, "%",
-              f"{take.seconds:.0f} s, {score.words} words, {score.deletions} deleted")
+    bench.add(
+        "joined.wer",
+        "joined chapter: WER",
+        score.rate,
+        "%",
+        f"{take.seconds:.0f} s, {score.words} words, {score.deletions} deleted",
+    )
     bench.add("joined.clips", "the chapter clip by clip, whole: WER", apart.rate, "%")
-    bench.add("joined.doubled", "joined chapter: words doubled at cuts", len(twice), "",
-              " ".join(twice[:8]) or f"{cuts} cuts of the cap in {len(finals)} finals")
+    bench.add(
+        "joined.doubled",
+        "joined chapter: words doubled at cuts",
+        len(twice),
+        "",
+        " ".join(twice[:8]) or f"{cuts} cuts of the cap in {len(finals)} finals",
+    )

@@ -17,5 +17,10 @@ def measure(bench: Bench) -> None:
             with server.started(bench.options.arguments) as ours:
                 found.append(ours.ready_after or 0.0)
             step()
-    bench.add("ready", "serve ready", percentile(found, 50), "s",
-              f"{TIMES} starts, {min(found):.2f} to {max(found):.2f} s")
+    bench.add(
+        "ready",
+        "serve ready",
+        percentile(found, 50),
+        "s",
+        f"{TIMES} starts, {min(found):.2f} to {max(found):.2f} s",
+    )

@@ -35,12 +35,23 @@ def measure(bench: Bench) -> None:
     if bench.interrupted():
         return
     note = f"{len(probes)} clips, {sum(len(take.log()) for take in fresh)} events"
-    bench.add("same.fresh", "events that differ, two fresh processes",
-              differing(fresh, again), "", note)
-    bench.add("same.after", f"events that differ, after {len(others[:BEFORE])} clips",
-              differing(fresh, after), "", note)
-    bench.add("same.beside", f"events that differ, beside {BESIDE} streams",
-              differing(fresh, beside), "", note)
+    bench.add(
+        "same.fresh", "events that differ, two fresh processes", differing(fresh, again), "", note
+    )
+    bench.add(
+        "same.after",
+        f"events that differ, after {len(others[:BEFORE])} clips",
+        differing(fresh, after),
+        "",
+        note,
+    )
+    bench.add(
+        "same.beside",
+        f"events that differ, beside {BESIDE} streams",
+        differing(fresh, beside),
+        "",
+        note,
+    )
 
 
 def _alone(bench: Bench, probes: Sequence[Clip]) -> list[Take]:

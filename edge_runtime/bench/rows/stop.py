@@ -21,8 +21,13 @@ def measure(bench: Bench) -> None:
     with bench.server() as server:
         endings: tuple[After, ...] = ("stop", "flush")
         for after in endings:
-            takes = bench.play(server.url, cut, Playing(after=after), f"{after} at once, paced",
-                               max(4, bench.options.streams))
+            takes = bench.play(
+                server.url,
+                cut,
+                Playing(after=after),
+                f"{after} at once, paced",
+                max(4, bench.options.streams),
+            )
             if bench.interrupted():
                 return
             _score(bench, after, wanted, takes)
@@ -42,7 +47,17 @@ def _score(bench: Bench, after: str, wanted: list[str], takes: list[Take]) -> No
     for whole, take in zip(wanted, takes, strict=True):
         lost += words.lost(whole, take.text)
         damaged += words.normalised(whole)[-2:] != words.normalised(take.text)[-2:]
-    bench.add(f"{after}.lost", f"{after} right after speech: words lost", len(lost), "",
-              " ".join(lost[:8]) or f"{len(takes)} clips")
-    bench.add(f"{after}.damaged", f"{after} right after speech: last two words not the same",
-              damaged, "clips", f"of {len(takes)}")
+    bench.add(
+        f"{after}.lost",
+        f"{after} right after speech: words lost",
+        len(lost),
+        "",
+        " ".join(lost[:8]) or f"{len(takes)} clips",
+    )
+    bench.add(
+        f"{after}.damaged",
+        f"{after} right after speech: last two words not the same",
+        damaged,
+        "clips",
+        f"of {len(takes)}",
+    )

@@ -89,13 +89,19 @@ def _clean(bench: Bench, server: Server, clips: Sequence[Clip], played: _Played)
 
 def _texts(bench: Bench, clips: Sequence[Clip], takes: Sequence[Take]) -> None:
     score = words.total([(c.reference, t.text) for c, t in zip(clips, takes, strict=True)])
-    bench.add("wer.streamed", "WER of streamed finals", score.rate, "%",
-              f"{len(clips)} clips, {score.words} words, {score.deletions} deleted")
+    bench.add(
+        "wer.streamed",
+        "WER of streamed finals",
+        score.rate,
+        "%",
+        f"{len(clips)} clips, {score.words} words, {score.deletions} deleted",
+    )
     segments = sum(len(take.finals) for take in takes)
     bench.add("segments", "finals a clip", segments / len(takes))
     seconds = sum(take.seconds for take in takes)
-    bench.add("partials.rate", "partials a second",
-              sum(len(take.partials) for take in takes) / seconds)
+    bench.add(
+        "partials.rate", "partials a second", sum(len(take.partials) for take in takes) / seconds
+    )
 
 
 def _cost(bench: Bench, server: Server, takes: Sequence[Take]) -> None:
@@ -108,10 +114,15 @@ def _cost(bench: Bench, server: Server, takes: Sequence[Take]) -> None:
     seconds = sum(take.seconds for take in takes)
     streams = bench.options.streams
     known = len(used) == len(takes)
-    bench.add("cpu", "CPU seconds per audio second",
-              sum(used) / seconds / streams if known else None, "s/s",
-              f"{streams} stream{'s' if streams > 1 else ''}"
-              if known else "not our process, or no /proc")
+    bench.add(
+        "cpu",
+        "CPU seconds per audio second",
+        sum(used) / seconds / streams if known else None,
+        "s/s",
+        f"{streams} stream{'s' if streams > 1 else ''}"
+        if known
+        else "not our process, or no /proc",
+    )
     peak = server.process.peak() if server.process else None
     bench.add("memory.peak", "peak memory of the server", peak / 2**20 if peak else None, "MB")
 
@@ -120,23 +131,46 @@ def _stable(bench: Bench, clips: Sequence[Clip], takes: Sequence[Take]) -> None:
     found = stability.of(takes)
     bench.add("stable.taken_back", "stable text taken back", found.taken_back, "times")
     bench.add("stable.broken", "finals that do not begin with the last stable", found.broken)
-    bench.add("stable.share", "words stable before their final",
-              share(found.stable, found.words), "%", f"{found.stable} of {found.words}")
-    bench.add("stable.conflicts", "stable conflicts, words of the finals",
-              share(found.conflicts, found.words), "%", f"{found.conflicts} words")
+    bench.add(
+        "stable.share",
+        "words stable before their final",
+        share(found.stable, found.words),
+        "%",
+        f"{found.stable} of {found.words}",
+    )
+    bench.add(
+        "stable.conflicts",
+        "stable conflicts, words of the finals",
+        share(found.conflicts, found.words),
+        "%",
+        f"{found.conflicts} words",
+    )
     lags, heard = lags_of(clips, takes)
     for q in (50, 90):
-        bench.add(f"stable.lag.p{q}", f"lag of stable text p{q}, as it arrives",
-                  percentile(lags, q), "s", f"{len(lags)} words")
-        bench.add(f"stable.lag.heard.p{q}", f"lag of stable text p{q}, in audio heard",
-                  percentile(heard, q), "s")
+        bench.add(
+            f"stable.lag.p{q}",
+            f"lag of stable text p{q}, as it arrives",
+            percentile(lags, q),
+            "s",
+            f"{len(lags)} words",
+        )
+        bench.add(
+            f"stable.lag.heard.p{q}",
+            f"lag of stable text p{q}, in audio heard",
+            percentile(heard, q),
+            "s",
+        )
     shaken = flicker.of(takes)
     total = shaken.words or 1
     bench.add("flicker", "changed words of the tail per final word", shaken.partials / total)
-    bench.add("flicker.final", "the same, with the finals' own changes",
-              (shaken.partials + shaken.final) / total)
-    bench.add("flicker.literal", "the same between partials, compared as written",
-              shaken.literal / total)
+    bench.add(
+        "flicker.final",
+        "the same, with the finals' own changes",
+        (shaken.partials + shaken.final) / total,
+    )
+    bench.add(
+        "flicker.literal", "the same between partials, compared as written", shaken.literal / total
+    )
 
 
 def lags_of(clips: Sequence[Clip], takes: Sequence[Take]) -> tuple[list[float], list[float]]:
@@ -168,15 +202,29 @@ def _peer(bench: Bench, clips: Sequence[Clip], takes: Sequence[Take]) -> None:
     score = words.total([(c.reference, t.text) for c, t in zip(clips, takes, strict=True)])
     seconds = sum(take.seconds for take in takes)
     bench.add("peer.wer", f"{name}: WER of streamed finals", score.rate, "%", f"{len(clips)} clips")
-    bench.add("peer.cpu", f"{name}: CPU seconds per audio second",
-              sum(take.cpu or 0.0 for take in takes) / seconds, "s/s")
-    bench.add("peer.partials.rate", f"{name}: partials a second",
-              sum(len(take.partials) for take in takes) / seconds)
+    bench.add(
+        "peer.cpu",
+        f"{name}: CPU seconds per audio second",
+        sum(take.cpu or 0.0 for take in takes) / seconds,
+        "s/s",
+    )
+    bench.add(
+        "peer.partials.rate",
+        f"{name}: partials a second",
+        sum(len(take.partials) for take in takes) / seconds,
+    )
     shaken = flicker.of(takes)
-    bench.add("peer.flicker", f"{name}: changed words per final word",
-              shaken.partials / (shaken.words or 1))
-    bench.add("peer.memory.peak", f"{name}: peak memory",
-              max(take.extra.get("peak", 0.0) for take in takes) / 2**20, "MB")
+    bench.add(
+        "peer.flicker",
+        f"{name}: changed words per final word",
+        shaken.partials / (shaken.words or 1),
+    )
+    bench.add(
+        "peer.memory.peak",
+        f"{name}: peak memory",
+        max(take.extra.get("peak", 0.0) for take in takes) / 2**20,
+        "MB",
+    )
     waits.add(bench, clips, takes, "peer.", f"{name}: ")
 
 
@@ -187,16 +235,30 @@ def _noisy(bench: Bench, server: Server) -> None:
         return
     bench.takes += takes
     score = words.total([(c.reference, t.text) for c, t in zip(clips, takes, strict=False)])
-    bench.add("noisy.wer", "noise mixes: WER of streamed finals", score.rate, "%",
-              f"{len(takes)} clips, {score.words} words")
+    bench.add(
+        "noisy.wer",
+        "noise mixes: WER of streamed finals",
+        score.rate,
+        "%",
+        f"{len(takes)} clips, {score.words} words",
+    )
     bench.add("noisy.deletions", "noise mixes: deletions, streamed", score.deleted, "%")
     found = stability.of(takes)
-    bench.add("noisy.stable.conflicts", "noise mixes: stable conflicts, words of the finals",
-              share(found.conflicts, found.words), "%", f"{found.conflicts} words")
-    bench.add("noisy.stable.taken_back", "noise mixes: stable text taken back", found.taken_back,
-              "times")
-    bench.add("noisy.stable.broken",
-              "noise mixes: finals that do not begin with the last stable", found.broken)
+    bench.add(
+        "noisy.stable.conflicts",
+        "noise mixes: stable conflicts, words of the finals",
+        share(found.conflicts, found.words),
+        "%",
+        f"{found.conflicts} words",
+    )
+    bench.add(
+        "noisy.stable.taken_back", "noise mixes: stable text taken back", found.taken_back, "times"
+    )
+    bench.add(
+        "noisy.stable.broken",
+        "noise mixes: finals that do not begin with the last stable",
+        found.broken,
+    )
 
 
 def _speechless(bench: Bench, server: Server) -> None:
@@ -207,6 +269,11 @@ def _speechless(bench: Bench, server: Server) -> None:
     bench.takes += takes
     written = [word for take in takes for word in normalised(take.text)]
     shown = sum(bool((p.stable + p.unstable).strip()) for take in takes for _, p in take.partials)
-    bench.add("speechless.streamed", "words written on non-speech, streamed", len(written), "",
-              " ".join(written[:8]) or f"{len(takes)} clips")
+    bench.add(
+        "speechless.streamed",
+        "words written on non-speech, streamed",
+        len(written),
+        "",
+        " ".join(written[:8]) or f"{len(takes)} clips",
+    )
     bench.add("speechless.partials", "partials with text on non-speech", shown)

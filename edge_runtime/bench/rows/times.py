@@ -40,14 +40,24 @@ def measure(bench: Bench) -> None:
     note = f"{len(aligned)} clips, {len(ends)} words"
     both = [abs(value) for value in (*starts, *ends)]
     for q in (50, 90):
-        bench.add(f"times.p{q}", f"word times, error p{q}, starts and ends",
-                  percentile(both, q), "ms", note)
+        bench.add(
+            f"times.p{q}",
+            f"word times, error p{q}, starts and ends",
+            percentile(both, q),
+            "ms",
+            note,
+        )
     for name, values in (("start", starts), ("end", ends)):
         for q in (50, 90):
-            bench.add(f"times.{name}.p{q}", f"word {name}s, error p{q}",
-                      percentile([abs(value) for value in values], q), "ms")
-        bench.add(f"times.{name}.bias", f"word {name}s, bias", mean(values), "ms",
-                  "negative: too early")
+            bench.add(
+                f"times.{name}.p{q}",
+                f"word {name}s, error p{q}",
+                percentile([abs(value) for value in values], q),
+                "ms",
+            )
+        bench.add(
+            f"times.{name}.bias", f"word {name}s, bias", mean(values), "ms", "negative: too early"
+        )
 
 
 def errors(spoken: Sequence[Spoken], take: Take) -> list[tuple[float, float]]:

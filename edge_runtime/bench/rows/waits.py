@@ -31,10 +31,25 @@ def add(
     early = sum(value < 0 for value in finals)
     note = f"{len(finals)} clips" + (f", {early} before the end of speech" if early else "")
     for q in (50, 95, 99):
-        bench.add(f"{prefix}final.p{q}", f"{whose}end of speech → final p{q}",
-                  percentile(finals, q), "ms", note)
+        bench.add(
+            f"{prefix}final.p{q}",
+            f"{whose}end of speech → final p{q}",
+            percentile(finals, q),
+            "ms",
+            note,
+        )
     for q in (50, 95):
-        bench.add(f"{prefix}first.p{q}", f"{whose}first partial after onset p{q}",
-                  percentile(firsts, q), "ms", f"{len(firsts)} clips")
-    bench.add(f"{prefix}first.right", f"{whose}first partial: first word right",
-              share(sum(right), len(right)), "%", f"{sum(right)} of {len(right)}")
+        bench.add(
+            f"{prefix}first.p{q}",
+            f"{whose}first partial after onset p{q}",
+            percentile(firsts, q),
+            "ms",
+            f"{len(firsts)} clips",
+        )
+    bench.add(
+        f"{prefix}first.right",
+        f"{whose}first partial: first word right",
+        share(sum(right), len(right)),
+        "%",
+        f"{sum(right)} of {len(right)}",
+    )

@@ -9,17 +9,32 @@ from edge_runtime.bench.take import Arrival, Take
 
 
 def partial(at, stable, unstable, segment=0, end=None):
-    return Arrival(at, events.Partial(
-        segment=segment, stable=stable, unstable=unstable, start=0.0,
-        end=at if end is None else end,
-    ))
+    return Arrival(
+        at,
+        events.Partial(
+            segment=segment,
+            stable=stable,
+            unstable=unstable,
+            start=0.0,
+            end=at if end is None else end,
+        ),
+    )
 
 
 def final(at, text, segment=0, **more):
-    return Arrival(at, events.Final(
-        segment=segment, turn=segment, reason=more.pop("reason", "endpoint"), text=text,
-        start=0.0, end=at, logprob=-0.1, **more,
-    ))
+    return Arrival(
+        at,
+        events.Final(
+            segment=segment,
+            turn=segment,
+            reason=more.pop("reason", "endpoint"),
+            text=text,
+            start=0.0,
+            end=at,
+            logprob=-0.1,
+            **more,
+        ),
+    )
 
 
 def take(*arrivals, seconds=5.0):

@@ -47,9 +47,17 @@ class Script:
         return socket
 
     async def _start(self, socket):
-        await self._say(socket, events.Ready(
-            session="s", resume="r", next_sample=0, model="m", device="d", sample_rate=16000,
-        ))
+        await self._say(
+            socket,
+            events.Ready(
+                session="s",
+                resume="r",
+                next_sample=0,
+                model="m",
+                device="d",
+                sample_rate=16000,
+            ),
+        )
         if self._error:
             await self._say(socket, events.Error(code="full", message="no room", fix="Wait."))
 

@@ -8,8 +8,16 @@ from edge_runtime.bench.targets import DERIVED, TARGETS, derive
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (4.737, "4.74"), (0.02649, "0.0265"), (573.4, "573"), (12.0, "12"),
-     (1234.5, "1,234"), (-62.4, "-62.4"), (float("inf"), "∞")],
+    [
+        (0.0, "0"),
+        (4.737, "4.74"),
+        (0.02649, "0.0265"),
+        (573.4, "573"),
+        (12.0, "12"),
+        (1234.5, "1,234"),
+        (-62.4, "-62.4"),
+        (float("inf"), "∞"),
+    ],
 )
 def test_numbers_have_three_digits(value, text):
     assert shown(value) == text
@@ -24,11 +32,16 @@ def test_a_target_is_reached_at_its_limit():
 
 
 def test_differences_and_ratios_follow_from_what_was_measured():
-    figures = Figures([
-        Figure("wer.streamed", "", 5.25, "%"), Figure("wer.whole", "", 4.75, "%"),
-        Figure("cpu", "", 0.2), Figure("peer.cpu", "", 0.4),
-        Figure("joined.wer", "", 5.0), Figure("joined.clips", "", None),
-    ])
+    figures = Figures(
+        [
+            Figure("wer.streamed", "", 5.25, "%"),
+            Figure("wer.whole", "", 4.75, "%"),
+            Figure("cpu", "", 0.2),
+            Figure("peer.cpu", "", 0.4),
+            Figure("joined.wer", "", 5.0),
+            Figure("joined.clips", "", None),
+        ]
+    )
     derive(figures)
     assert figures.value("wer.above") == pytest.approx(0.5)
     assert figures.value("cpu.of_peer") == pytest.approx(0.5)

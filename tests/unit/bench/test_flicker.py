@@ -33,8 +33,11 @@ def test_the_finals_own_changes_are_apart():
 
 def test_takes_are_summed_over_segments(said):
     one = said.take(
-        said.partial(0.5, "", "a"), said.partial(1.0, "", "b"), said.final(1.5, "b"),
-        said.partial(2.0, "c", " d", segment=1), said.partial(2.5, "c", " e", segment=1),
+        said.partial(0.5, "", "a"),
+        said.partial(1.0, "", "b"),
+        said.final(1.5, "b"),
+        said.partial(2.0, "c", " d", segment=1),
+        said.partial(2.5, "c", " e", segment=1),
         said.final(3.0, "c e f", segment=1),
     )
     assert flicker.of([one, one]) == Flicker(partials=4, final=0, literal=4, words=8)

@@ -17,14 +17,16 @@ def written(folder, *lines, head=HEAD):
 
 
 def test_clips_fall_into_groups_by_folder_and_condition(tmp_path):
-    found = read(written(
-        tmp_path,
-        "a\tlibrispeech_mini_x/a.flac\t1\tONE\tclean-read",
-        "7367-86737-1\tlibrispeech_mini_x/b.flac\t1\tTWO\tclean-read",
-        "c\tother/c.flac\t1\tTHREE\tclean-read",
-        "d\tnoisy_mix/d.flac\t1\tFOUR\tnoisy mix SNR 0 dB",
-        "e\tnonspeech/e.flac\t1\t\tnon-speech noise",
-    ))
+    found = read(
+        written(
+            tmp_path,
+            "a\tlibrispeech_mini_x/a.flac\t1\tONE\tclean-read",
+            "7367-86737-1\tlibrispeech_mini_x/b.flac\t1\tTWO\tclean-read",
+            "c\tother/c.flac\t1\tTHREE\tclean-read",
+            "d\tnoisy_mix/d.flac\t1\tFOUR\tnoisy mix SNR 0 dB",
+            "e\tnonspeech/e.flac\t1\t\tnon-speech noise",
+        )
+    )
     assert [c.name for c in found.clean] == ["a", "7367-86737-1"]
     assert [c.name for c in found.chapter] == ["7367-86737-1"]
     assert [c.name for c in found.noisy] == ["d"]
@@ -33,9 +35,9 @@ def test_clips_fall_into_groups_by_folder_and_condition(tmp_path):
 
 
 def test_any_other_manifest_has_its_plain_speech_as_clean(tmp_path):
-    found = read(written(
-        tmp_path, "a\ta.wav\t1\tONE\t", "b\tb.wav\t1\t\t", "c\tc.wav\t1\tTWO\tnoisy"
-    ))
+    found = read(
+        written(tmp_path, "a\ta.wav\t1\tONE\t", "b\tb.wav\t1\t\t", "c\tc.wav\t1\tTWO\tnoisy")
+    )
     assert [c.name for c in found.clean] == ["a"]
     assert found.chapter == found.clean
 

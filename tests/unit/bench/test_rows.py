@@ -33,9 +33,17 @@ def test_rows_keep_their_order_and_unknown_ones_are_told():
 
 def test_takes_are_the_same_but_for_arrival_and_session(said):
     def ready(name):
-        return Arrival(0.0, events.Ready(
-            session=name, resume=name, next_sample=0, model="m", device="d", sample_rate=16000,
-        ))
+        return Arrival(
+            0.0,
+            events.Ready(
+                session=name,
+                resume=name,
+                next_sample=0,
+                model="m",
+                device="d",
+                sample_rate=16000,
+            ),
+        )
 
     one = said.take(ready("a"), said.final(1.0, "One."))
     late = said.take(ready("b"), Arrival(9.0, one.arrivals[1].event))
@@ -47,22 +55,35 @@ def test_takes_are_the_same_but_for_arrival_and_session(said):
 
 def test_an_hour_compares_its_last_minute_with_its_first(bench):
     mb = 2**20
-    hour.add(bench, [
-        Mark(1.0, 10, 100 * mb), Mark(11.0, 110, 150 * mb), Mark(21.0, 210, 151 * mb),
-        Mark(33.0, 310, 153 * mb),
-    ])
+    hour.add(
+        bench,
+        [
+            Mark(1.0, 10, 100 * mb),
+            Mark(11.0, 110, 150 * mb),
+            Mark(21.0, 210, 151 * mb),
+            Mark(33.0, 310, 153 * mb),
+        ],
+    )
     assert bench.figures.value("hour.hop") == pytest.approx(1.2)
     assert bench.figures.value("hour.memory") == pytest.approx(3.0)
 
 
 def test_word_times_are_compared_where_the_words_agree(said):
     spoken = [Spoken("one", 0.1, 0.4), Spoken("two", 0.5, 0.8), Spoken("three", 0.9, 1.2)]
-    said = said.take(said.final(2.0, "One to three.", words=[
-        events.Word("One", 0.15, 0.35, -0.1), events.Word("to", 0.5, 0.8, -0.1),
-        events.Word("three.", 0.8, 1.25, -0.1),
-    ]))
+    said = said.take(
+        said.final(
+            2.0,
+            "One to three.",
+            words=[
+                events.Word("One", 0.15, 0.35, -0.1),
+                events.Word("to", 0.5, 0.8, -0.1),
+                events.Word("three.", 0.8, 1.25, -0.1),
+            ],
+        )
+    )
     assert times.errors(spoken, said) == [
-        (pytest.approx(0.05), pytest.approx(-0.05)), (pytest.approx(-0.1), pytest.approx(0.05)),
+        (pytest.approx(0.05), pytest.approx(-0.05)),
+        (pytest.approx(-0.1), pytest.approx(0.05)),
     ]
 
 
@@ -107,6 +128,7 @@ def test_segments_are_in_order_with_their_final(said):
         said.partial(0.5, "", "a"), said.final(1.0, "a"), said.partial(1.5, "", "b", segment=1)
     )
     assert [(len(s.partials), s.final is not None) for s in one.segments()] == [
-        (1, True), (1, False),
+        (1, True),
+        (1, False),
     ]
     assert one.text == "a"

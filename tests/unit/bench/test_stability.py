@@ -36,8 +36,10 @@ def test_a_final_must_begin_with_the_last_stable(said):
 
 def test_segments_are_judged_apart(said):
     one = said.take(
-        said.partial(0.5, "One", ""), said.final(1.0, "One."),
-        said.partial(1.5, "", "Two", segment=1), said.partial(2.0, "Two", "", segment=1),
+        said.partial(0.5, "One", ""),
+        said.final(1.0, "One."),
+        said.partial(1.5, "", "Two", segment=1),
+        said.partial(2.0, "Two", "", segment=1),
         said.final(2.5, "Two three.", segment=1),
     )
     assert stability.of([one]) == Stability(0, 0, words=3, stable=2, conflicts=0)
@@ -76,11 +78,16 @@ def test_a_word_locks_at_the_first_partial_that_holds_it_stable(said):
         said.final(3.0, "Three four.", segment=1),
     )
     assert [(x.word, x.at, x.heard) for x in stability.locked(one)] == [
-        (0, 1.0, 0.9), (1, 1.5, 1.4), (2, 2.5, 2.4),
+        (0, 1.0, 0.9),
+        (1, 1.5, 1.4),
+        (2, 2.5, 2.4),
     ]
 
 
 def test_plain_words_have_no_case_or_punctuation():
     assert stability.plain("“Don't,” she SAID — well-known.") == [
-        "don't", "she", "said", "wellknown",
+        "don't",
+        "she",
+        "said",
+        "wellknown",
     ]
