@@ -131,7 +131,7 @@ class Session:
             events += self._turn(verdict)
         segment = self._open
         if segment and self.heard_samples - segment.start >= _samples(self._config.listening.cap_ms):
-            self._cut(segment)
+            events += self._cut(segment)
         return events
 
     def flush(self) -> list[Event]:
@@ -164,7 +164,7 @@ class Session:
             return None
         if segment.paused is not None:
             new = self.options.speculate and segment.covered != segment.paused
-            return Purpose.SPECULATIVE if new else None
+            return Purpose.SPECULATIVE if new and segment.start < segment.paused else None
         behind = self.heard_samples - max(segment.covered, segment.spoken)
         if self.options.partials and not self._endpointer.silent and behind >= self._hop:
             return Purpose.PARTIAL
@@ -215,8 +215,7 @@ class Session:
 
     def lost(self, update: Update) -> list[Event]:
         """The device failed at an update: the segment goes on, a final comes out empty."""
-        nothing = Hypothesis(update, (), (), (), (), True, 0)
-        return self.accept(nothing)
+        return self.accept(_nothing(update))
 
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / RATE
@@ -271,10 +270,12 @@ class Session:
         """End a segment; it is decoded unless that exact window has been already."""
         self._open = None
         self._floor = end
-        if last <= segment.start:
+        if last <= segment.spoken:
             return []
         segment.end, segment.reason, segment.last = end, reason, min(last, end)
         self._pending.append(segment)
+        if end <= segment.start:
+            return self._gone(segment)
         done = segment.speculation
         if done is not None and done.update.end == end:
             segment.in_flight = True
@@ -287,15 +288,23 @@ class Session:
         )
         return []
 
-    def _cut(self, segment: Segment) -> None:
+    def _gone(self, segment: Segment) -> list[Event]:
+        """An overrun took all audio of a closed segment: what was stable is its text."""
+        segment.forced = True
+        return self._concluded(
+            segment, _nothing(self._update(segment, Purpose.FINAL, segment.start))
+        )
+
+    def _cut(self, segment: Segment) -> list[Event]:
         """Past the length cap: close at the quietest place, go on from there in the same turn."""
         at = self._quietest(segment)
         last = self._endpointer.last
         paused = segment.paused
-        self._close(segment, at, "cap", min(last, at))
+        events = self._close(segment, at, "cap", min(last, at))
         self._begin(at, at)
         if paused is not None and self._open and last > at:
             self._open.paused = paused
+        return events
 
     def _quietest(self, segment: Segment) -> int:
         """The middle of the lowest 60 ms of the segment's last seconds."""
@@ -311,14 +320,14 @@ class Session:
     def _finish(self, reason: Reason) -> list[Event]:
         """Close the open segment with all audio there is, or at its last speech if it paused."""
         segment = self._open
-        last = self._endpointer.last
+        last, silent = self._endpointer.last, self._endpointer.silent
         self._endpointer.restart()
         if segment is None:
             return []
         end = self.ring.written
         if segment.paused is not None:
             end = segment.paused
-        else:
+        elif not silent:  # else the length cap has cut in this pause, and nothing followed
             last = end
         events = self._close(segment, end, reason, last)
         return events + self._later(SpeechEnd(turn=segment.turn, at=_seconds(last)))
@@ -338,7 +347,8 @@ class Session:
             return []
         spans = self._spans(hypothesis)
         text = self._model.vocabulary.text(hypothesis.tokens)
-        seconds = (hypothesis.update.end - segment.start) / RATE
+        start, end = hypothesis.update.start, hypothesis.update.end
+        seconds = (end - start) / RATE
         if self._judge(text, spans, hypothesis, seconds) not in (None, "loop", "logprob"):
             return []
         shown = segment.merger.partial(
@@ -351,7 +361,7 @@ class Session:
             return []
         return [Partial(
             segment=segment.number, stable=shown.stable, unstable=shown.unstable,
-            start=_seconds(max(segment.start, segment.spoken)), end=_seconds(hypothesis.update.end),
+            start=_seconds(max(start, segment.spoken)), end=_seconds(end),
         )]
 
     def _until(self) -> float:
@@ -368,7 +378,8 @@ class Session:
             segment.alternative = self._model.vocabulary.text(hypothesis.tokens)
             segment.draft = ()
             self.tally.forced += 1
-            return []
+            assert segment.end is not None
+            return self._gone(segment) if segment.end <= segment.start else []
         segment.in_flight = True
         segment.result = hypothesis
         events: list[Event] = []
@@ -394,7 +405,7 @@ class Session:
             turn=segment.turn,
             reason=segment.reason,
             text=text if rejected is None else merger.stable,
-            start=_seconds(max(segment.start, segment.spoken)),
+            start=_seconds(min(max(segment.start, segment.spoken), segment.last)),
             end=_seconds(segment.last),
             logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
             words=self._words(segment, spans) if self.options.words and not rejected else None,
@@ -408,7 +419,7 @@ class Session:
         if hypothesis.align is None:
             return []
         times = align.word_times(spans, hypothesis.align, self._model.shape.frame_seconds)
-        offset = segment.start / RATE
+        offset = hypothesis.update.start / RATE
         return [
             Word(span.text, round(offset + start, 3), round(offset + end, 3),
                  round(span.logprob, 3))
@@ -452,8 +463,16 @@ class Session:
         if behind > 0:
             self._endpointer.skip(behind)
         self.tally.dropped += samples
-        return [Overrun(dropped_ms=samples * 1000 // RATE)]
+        events: list[Event] = [Overrun(dropped_ms=samples * 1000 // RATE)]
+        for segment in list(self._pending):
+            if not segment.in_flight and segment.end is not None and segment.end <= segment.start:
+                events += self._gone(segment)
+        return events
 
+
+def _nothing(update: Update) -> Hypothesis:
+    """What a decode of silence gives."""
+    return Hypothesis(update, (), (), (), (), True, 0)
 
 def _samples(milliseconds: int) -> int:
     return milliseconds * RATE // 1000

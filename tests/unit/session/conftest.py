@@ -70,12 +70,12 @@ class Client:
         for _ in range(frames):
             samples = np.full(FRAME, self.level(self.frames), np.float32)
             self.events += self.session.feed(samples)
-            if probability >= 0.5:
-                self.spoken.append(self.frames * FRAME)
             self.frames += 1
             self.probabilities.append(probability)
             while self.session.due:
                 assert len(self.session.frame()) == FRAME
+                if probability >= 0.5:
+                    self.spoken.append(self.session.heard_samples)
                 self.events += self.session.heard(probability)
             if self.auto:
                 self.decode()
@@ -111,7 +111,8 @@ class Client:
         update = self.session.take()
         assert update is not None
         assert purpose in (None, update.purpose)
-        assert 0 <= update.start <= update.end <= self.session.ring.written
+        assert update.start < update.end
+        self.session.ring.pieces(update.start, update.end)  # its audio is all there
         self.updates.append(update)
         return update
 
@@ -140,6 +141,12 @@ class Client:
             tuple(int((sample - update.start) / step) for sample in at),
             ended=True, frame_count=SHAPE.frames(update.end - update.start), cost=Cost(),
         )  # fmt: skip
+
+    def forget(self, words: int = 0) -> None:
+        """Let go of what happened, but for the newest words."""
+        for log in (self.events, self.updates, self.probabilities):
+            log.clear()
+        del self.spoken[: max(0, len(self.spoken) // WORD - words) * WORD]
 
     def of(self, *kinds: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kinds)]
@@ -202,7 +209,7 @@ def check_order(events: list[Event]) -> None:
             assert isinstance(event, Overrun)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def open_client():
     def opened(
         options: Options | None = None, config: Config | None = None, seconds: float = 30.0,
@@ -215,7 +222,7 @@ def open_client():
     return opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def legal():
     return check_order
 

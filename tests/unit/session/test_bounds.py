@@ -1,0 +1,196 @@
+"""What a session keeps is bounded, what it drops it tells, and it replays bit for bit."""
+
+import gc
+import sys
+from types import FunctionType, ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_runtime.audio import FRAME, RATE
+from edge_runtime.config import Config, Listening
+from edge_runtime.events import Closed, Final, Flushed, Overrun, SpeechEnd, SpeechStart, encode
+from edge_runtime.session import Options, Session
+
+CAP = Config(listening=Listening(cap_ms=4000, search_ms=1000))
+
+
+def test_room_is_what_can_be_fed_without_loss(open_client) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.pause(20)
+    room = client.session.room
+    assert client.session.feed(np.zeros(room, np.float32)) == []
+    assert client.session.room == 0
+    (overrun,) = client.session.feed(np.zeros(1600, np.float32))
+    assert overrun == Overrun(dropped_ms=100)
+
+
+def test_room_returns_when_audio_is_judged_and_decoded(open_client) -> None:
+    client = open_client(seconds=8.0, auto=False)
+    client.speak(60)
+    client.pause(20)
+    before = client.session.room
+    assert before <= 8 * RATE - 80 * FRAME
+    client.decode()
+    assert client.session.room > before
+    client.pause(200)
+    assert client.session.room >= 7 * RATE
+
+
+def test_an_overrun_says_how_much_and_goes_on(open_client, legal) -> None:
+    client = open_client(seconds=8.0, auto=False)
+    client.speak(60)
+    lost = sum(
+        event.dropped_ms
+        for _ in range(8)
+        for event in client.session.feed(np.ones(RATE, np.float32))
+    )
+    kept = client.session.ring.oldest
+    assert lost == kept * 1000 // RATE
+    assert client.session.tally.dropped == kept
+    # What comes next is heard where it is: dropped audio counts in its times.
+    client.auto = True
+    while client.session.due:
+        client.events += client.session.heard(0.02)
+        client.decode()
+    client.spoken.clear()
+    client.speak(60)
+    client.pause(20)
+    legal(client.events)
+    assert client.finals[-1].start == pytest.approx(client.spoken[0] / RATE, abs=0.1)
+    assert all(update.start >= 0 for update in client.updates)
+
+
+def test_a_segment_whose_audio_is_gone_ends_empty(open_client, legal) -> None:
+    """A device that cannot keep up must not be asked for audio that was overwritten."""
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(40)
+    client.pause(20)
+    assert client.session.waiting == 1
+    for _ in range(6):
+        client.events += client.session.feed(np.zeros(RATE, np.float32))
+    assert client.session.wants is None
+    assert [(final.text, final.reason) for final in client.finals] == [("", "endpoint")]
+    while client.session.due:
+        client.events += client.session.heard(0.02)
+    client.auto = True
+    client.speak(40)
+    client.pause(20)
+    assert len(client.finals) == 2
+    assert client.finals[-1].text != ""
+    legal(client.events)
+
+
+def test_a_result_for_audio_that_has_gone_is_still_a_result(open_client, legal, said) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(40)
+    client.pause(20)
+    update = client.take()
+    for _ in range(6):
+        client.events += client.session.feed(np.zeros(RATE, np.float32))
+    client.answer(update)
+    assert client.finals[0].text == said(0, 3)
+    assert client.finals[0].start <= client.finals[0].end
+    legal(client.events)
+
+
+def held(session: Session) -> int:
+    """Bytes of all that hangs on a session, the model aside."""
+    seen = {id(session._model)}
+    waiting: list[object] = [session]
+    total = 0
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        waiting += gc.get_referents(thing)
+    return total
+
+
+def test_an_hour_holds_no_more_than_a_minute(open_client) -> None:
+    client = open_client(Options(partials=False))
+    sizes = []
+    for _ in range(36_000 // 46):  # turns of 3 s with pauses of 1.6 s
+        client.speak(94)
+        client.pause(50)
+        assert len(client.finals) == 1
+        sizes.append(held(client.session))
+        client.forget()
+    assert client.session.ring.written > 3500 * RATE
+    assert client.session.ring.capacity == 30 * RATE
+    assert max(sizes[13:]) <= max(sizes[:13]) + 500
+
+
+def test_speech_without_an_end_holds_no_more(open_client) -> None:
+    client = open_client(Options(), CAP)
+    sizes = []
+    for _ in range(120):
+        client.speak(31)
+        sizes.append(held(client.session))
+        client.forget(words=14)
+    assert client.session.ring.written > 118 * RATE
+    assert max(sizes[20:]) <= max(sizes[:20]) * 1.1
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["speak", "pause", "take", "answer", "flush", "flood"]), st.integers(1, 60)
+    ),
+    max_size=40,
+)
+
+
+def play(client, script, seed: int) -> list[bytes]:
+    """Do as the script says; answers come late, in any order, and some contradict each other."""
+    dice = np.random.default_rng(seed)
+    flights = []
+
+    def answer(which: int) -> None:
+        update = flights.pop(which % len(flights))
+        if dice.random() < 0.3:
+            client.answer(update, f"x{dice.integers(3)} w1 w2 w3 w4 w5")
+        else:
+            client.answer(update)
+
+    for action, count in script:
+        if action in ("speak", "pause"):
+            getattr(client, action)(count)
+        elif action == "flush":
+            client.flush()
+        elif action == "flood":
+            client.events += client.session.feed(np.ones(count * 2000, np.float32))
+            while client.session.due:
+                client.events += client.session.heard(0.9)
+        elif action == "take" and client.session.wants is not None:
+            flights.append(client.take())
+        elif action == "answer" and flights:
+            answer(count)
+    client.stop()
+    while flights or client.session.wants is not None:
+        if client.session.wants is not None:
+            flights.append(client.take())
+        else:
+            answer(0)
+    return [encode(event) for event in client.events]
+
+
+@settings(max_examples=60)
+@given(actions, st.integers(0, 1000), st.booleans(), st.sampled_from([9.0, 30.0]))
+def test_every_stream_is_legal_ends_and_replays(
+    open_client, legal, script, seed: int, partials: bool, seconds: float
+) -> None:
+    first, second = (
+        open_client(Options(partials=partials), CAP, seconds=seconds, auto=False) for _ in "ab"
+    )
+    log = play(first, script, seed)
+    legal(first.events)
+    assert isinstance(first.events[-1], Closed)
+    assert first.session.closed
+    assert len(first.of(Flushed)) == sum(action == "flush" for action, _ in script)
+    assert len(first.of(SpeechStart)) == len(first.of(SpeechEnd)) <= len(first.of(Final))
+    assert first.session.waiting == 0
+    assert play(second, script, seed) == log
