@@ -50,7 +50,7 @@ def test_help_loads_no_library_that_takes_time() -> None:
 
 def test_help_is_there_in_less_than_half_a_second() -> None:
     took = []
-    for _ in range(3):
+    for _ in range(5):
         began = time.perf_counter()
         run("--help")
         took.append(time.perf_counter() - began)
