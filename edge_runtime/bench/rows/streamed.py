@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edge_runtime.bench import flicker, peer, stability, words
-from edge_runtime.bench.alignment import Aligner
 from edge_runtime.bench.bench import Bench, each
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.manifest import Clip
-from edge_runtime.bench.percentile import percentile, share
-from edge_runtime.bench.rows import stages, waits
+from edge_runtime.bench.percentile import share
+from edge_runtime.bench.rows import firm, stages, waits
 from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Take
 from edge_runtime.bench.words import normalised
@@ -81,7 +80,7 @@ def _clean(bench: Bench, server: Server, clips: Sequence[Clip], played: _Played)
     _texts(bench, clips, takes)
     waits.add(bench, clips, takes)
     _cost(bench, server, takes)
-    _stable(bench, clips, takes)
+    firm.add(bench, clips, takes)
     theirs = [played.theirs[clip.name] for clip in clips if clip.name in played.theirs]
     if theirs:
         _peer(bench, [clip for clip in clips if clip.name in played.theirs], theirs)
@@ -125,76 +124,6 @@ def _cost(bench: Bench, server: Server, takes: Sequence[Take]) -> None:
     )
     peak = server.process.peak() if server.process else None
     bench.add("memory.peak", "peak memory of the server", peak / 2**20 if peak else None, "MB")
-
-
-def _stable(bench: Bench, clips: Sequence[Clip], takes: Sequence[Take]) -> None:
-    found = stability.of(takes)
-    bench.add("stable.taken_back", "stable text taken back", found.taken_back, "times")
-    bench.add("stable.broken", "finals that do not begin with the last stable", found.broken)
-    bench.add(
-        "stable.share",
-        "words stable before their final",
-        share(found.stable, found.words),
-        "%",
-        f"{found.stable} of {found.words}",
-    )
-    bench.add(
-        "stable.conflicts",
-        "stable conflicts, words of the finals",
-        share(found.conflicts, found.words),
-        "%",
-        f"{found.conflicts} words",
-    )
-    lags, heard = lags_of(clips, takes)
-    for q in (50, 90):
-        bench.add(
-            f"stable.lag.p{q}",
-            f"lag of stable text p{q}, as it arrives",
-            percentile(lags, q),
-            "s",
-            f"{len(lags)} words",
-        )
-        bench.add(
-            f"stable.lag.heard.p{q}",
-            f"lag of stable text p{q}, in audio heard",
-            percentile(heard, q),
-            "s",
-        )
-    shaken = flicker.of(takes)
-    total = shaken.words or 1
-    bench.add("flicker", "changed words of the tail per final word", shaken.partials / total)
-    bench.add(
-        "flicker.final",
-        "the same, with the finals' own changes",
-        (shaken.partials + shaken.final) / total,
-    )
-    bench.add(
-        "flicker.literal", "the same between partials, compared as written", shaken.literal / total
-    )
-
-
-def lags_of(clips: Sequence[Clip], takes: Sequence[Take]) -> tuple[list[float], list[float]]:
-    """Seconds from the end of a word to when it was stable: as it arrived, in audio heard.
-
-    The end comes from forced alignment of the transcript, so only words that
-    the final has right, of clips that can be aligned, are counted.
-    """
-    aligner = Aligner()
-    arrived: list[float] = []
-    heard: list[float] = []
-    for clip, take in zip(clips, takes, strict=True):
-        locked = stability.locked(take)
-        spoken = aligner.words(clip.pcm, clip.reference) if locked else None
-        if spoken is None:
-            continue
-        said = [w for _, final in take.finals for w in stability.plain(final.text)]
-        wanted = [w for one in spoken for w in stability.plain(one.text)]
-        if len(wanted) != len(spoken):
-            continue
-        ends = {theirs: spoken[ours].end for ours, theirs in words.matched(wanted, said)}
-        arrived += [one.at - ends[one.word] for one in locked if one.word in ends]
-        heard += [one.heard - ends[one.word] for one in locked if one.word in ends]
-    return arrived, heard
 
 
 def _peer(bench: Bench, clips: Sequence[Clip], takes: Sequence[Take]) -> None:
