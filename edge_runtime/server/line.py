@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
+from collections.abc import Coroutine
 from typing import Any, Literal
 
 from aiohttp import WSMsgType, web
@@ -57,8 +57,7 @@ class Line:
     async def refuse(self, error: ProtocolError) -> None:
         """Say what is wrong before a session begins, and close."""
         event = Error(seq=1, code=error.code, message=error.message, fix=error.fix)
-        with contextlib.suppress(ConnectionError):
-            await self.send(event, time.monotonic())
+        await self._apart(self.send(event, time.monotonic()), self._state.limits.linger)
         await self._close(error.close_code, error.code)
 
     async def give_up(self) -> None:
@@ -165,20 +164,32 @@ class Line:
             fix="Read events while sending audio; start with partials false for fewer.",
         )
         self._state.metrics.event(event)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.send(event, time.monotonic()), 0.1)
+        await self._apart(self.send(event, time.monotonic()), 0.1)
         await self._close(1008, event.code)
 
     async def _close(self, code: int, reason: str) -> bool:
         """Close with `code`; true where the client answered, so has everything sent before."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(
-                self._socket.close(code=code, message=reason.encode()),
-                2 * self._state.limits.linger,
-            )
-        if self._socket.close_code in {None, 1006}:
+        linger = self._state.limits.linger
+        await self._apart(self._socket.close(code=code, message=reason.encode()), 2 * linger)
+        if self._socket.close_code not in {None, 1006}:
+            return True
+        for _ in range(10):  # a client that begins to read finds out why
             transport = self._request.transport
-            if transport is not None:  # nobody reads what is still in its buffer
-                transport.abort()
-            return False
-        return True
+            if transport is None or not transport.get_write_buffer_size():
+                break
+            await asyncio.sleep(linger / 10)
+        if transport is not None:
+            transport.abort()
+        return False
+
+    @staticmethod
+    async def _apart(work: Coroutine[Any, Any, Any], seconds: float) -> None:
+        """Do it for so long at most, in a task of its own.
+
+        A sender that was cancelled while it waited for room leaves the connection with a
+        cancelled future; whoever waits for room next is cancelled as well. Not we.
+        """
+        task = asyncio.create_task(work)
+        await asyncio.wait({task}, timeout=seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -21,6 +21,7 @@ from edge_runtime.server import Limits, create_app, hosting
 from edge_runtime.server.state import STATE
 
 ROOM = 16000  # samples that a stream takes before its feeder waits
+BLOCK = 1600  # samples it takes at a time
 
 
 class StandInStream:
@@ -42,10 +43,11 @@ class StandInStream:
         self.failure = None
 
     async def feed(self, pcm):
-        while self._held >= ROOM:
-            self._changed.clear()
-            await self._changed.wait()
-        self.offer(pcm)
+        for first in range(0, len(pcm), BLOCK):
+            while self._held >= ROOM:
+                self._changed.clear()
+                await self._changed.wait()
+            self.offer(pcm[first : first + BLOCK])
 
     def offer(self, pcm):
         self._held += len(pcm)

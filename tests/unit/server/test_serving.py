@@ -119,6 +119,31 @@ async def test_a_model_that_is_missing_frees_the_port():
             await http.get(f"http://127.0.0.1:{config().serving.port or 1}/healthz")
 
 
+async def test_at_the_end_everything_said_is_written_and_the_port_is_free(house, read, speech):
+    server = await house()  # for its runtime and client
+    leave = asyncio.Event()
+    where = asyncio.get_running_loop().create_future()
+
+    async def host():
+        app = create_app(config(), Metrics(), Limits(linger=0.5, grace=2.0))
+        async with hosting(app, lambda: server.runtime) as (url, _):
+            where.set_result(url)
+            await leave.wait()
+
+    hosted = asyncio.create_task(host())
+    server.url = await where
+    client = await server.connect({"partials": False})
+    await client.send_bytes(speech(1600))
+    await read.until(client, "speech_start")
+    leave.set()
+    events, code = await read.rest(client)
+    await hosted
+    assert [event["type"] for event in events] == ["final", "speech_end", "closed"]
+    assert (events[-1]["reason"], code) == ("shutdown", 1001)
+    with pytest.raises(aiohttp.ClientError):
+        await server.connect({})
+
+
 @pytest.mark.parametrize(
     ("host", "port"), [("no.such.host.invalid", 0), ("192.0.2.1", 0), ("", 70000)]
 )
