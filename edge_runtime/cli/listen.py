@@ -35,7 +35,7 @@ def listen(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every event as JSON.")] = False,
     endpoint_ms: Annotated[
-        int, typer.Option(min=100, max=5000, help="Silence that ends a turn (ms).")
+        int, typer.Option(min=200, max=10000, help="Silence that ends a turn (ms).")
     ] = 500,
 ) -> None:
     """Send a file or a microphone to a running server and show live captions."""

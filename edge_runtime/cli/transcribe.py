@@ -49,7 +49,7 @@ def transcribe(
     device: Annotated[str, typer.Option(metavar="NAME", help="auto or cpu.")] = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Threads inside one call of the model.")] = 1,
     endpoint_ms: Annotated[
-        int, typer.Option(min=100, max=5000, help="Silence that ends a turn (ms).")
+        int, typer.Option(min=200, max=10000, help="Silence that ends a turn (ms).")
     ] = 500,
     raw_rate: Annotated[int, typer.Option(help="For -: samples per second.")] = 16000,
     encoding: Annotated[
