@@ -64,8 +64,9 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float = 0.5
     strong: float = 0.8
     evidence: int = 4
+    lag_ms: int = 64
     padding_ms: int = 400
-    tail_ms: int = 160
+    tail_ms: int = 96
     cap_ms: int = 16000
     search_ms: int = 4000
 
@@ -76,6 +77,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             threshold=(0.01, 0.99),
             strong=(0.01, 1),
             evidence=(1, 100),
+            lag_ms=(0, 200),
             padding_ms=(0, 2000),
             tail_ms=(0, 1000),
             cap_ms=(2000, 30_000),
@@ -91,11 +93,14 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When the open segment is decoded again, and when its words count as stable."""
 
-    first_ms: int = 300
+    first_ms: int = 250
+    retry_ms: int = 100
     hop_ms: int = 200
     hop_factor: float = 5.0
     stable_ms: int = 500
-    stable_logprob: float = -0.3
+    stable_after_ms: int = 1800
+    stable_logprob: float = -0.5
+    stable_margin: float = 1.25
     held_back: int = 1
     tail_logprob: float = -0.7
 
@@ -104,10 +109,13 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self,
             "updating",
             first_ms=(32, 5000),
+            retry_ms=(32, 5000),
             hop_ms=(32, 5000),
             hop_factor=(0, 100),
             stable_ms=(0, 10_000),
+            stable_after_ms=(0, 10_000),
             stable_logprob=(-100, 0),
+            stable_margin=(0, 100),
             held_back=(0, 10),
             tail_logprob=(-100, 0),
         )

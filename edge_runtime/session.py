@@ -17,7 +17,7 @@ from edge_runtime.decode.merge import Merger
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
-from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.events import (
     Closed,
     Event,
@@ -198,10 +198,6 @@ class Session:
             segment.in_flight = False
             return self._concluded(segment, hypothesis)
         self._flight = None
-        self._hop = max(
-            _samples(self._config.updating.hop_ms),
-            int(self._config.updating.hop_factor * hypothesis.cost.busy * RATE),
-        )
         if segment is None:
             return []
         if update.purpose is Purpose.SPECULATIVE:
@@ -211,7 +207,17 @@ class Session:
             self.tally.overtaken += segment.paused != update.end
         segment.draft = hypothesis.tokens
         segment.covered = update.end
-        return self._partial(segment, hypothesis) if segment is self._open else []
+        if segment is not self._open:
+            return []
+        events = self._partial(segment, hypothesis)
+        self._hop = self._next_hop(segment, hypothesis.cost)
+        return events
+
+    def _next_hop(self, segment: Segment, cost: Cost) -> int:
+        """Samples until the next partial: short until something is shown, then by the cost."""
+        updating = self._config.updating
+        least = updating.hop_ms if segment.shown else updating.retry_ms
+        return max(_samples(least), int(updating.hop_factor * cost.busy * RATE))
 
     def lost(self, update: Update) -> list[Event]:
         """The device failed at an update: the segment goes on, a final comes out empty."""
@@ -359,6 +365,7 @@ class Session:
             return []
         if not shown.stable + shown.unstable:
             return []
+        segment.shown = True
         return [Partial(
             segment=segment.number, stable=shown.stable, unstable=shown.unstable,
             start=_seconds(max(start, segment.spoken)), end=_seconds(end),
@@ -428,7 +435,7 @@ class Session:
 
     def _spans(self, hypothesis: Hypothesis) -> list[Span]:
         return self._model.vocabulary.words(
-            hypothesis.tokens, hypothesis.logprobs, hypothesis.frames
+            hypothesis.tokens, hypothesis.logprobs, hypothesis.margins, hypothesis.frames
         )
 
     def _judge(self, text: str, spans: list[Span], hypothesis: Hypothesis, seconds: float

@@ -52,7 +52,8 @@ class Endpointer:
     `evidence` frames of speech, one of them `strong`, in a run without 320 ms of anything
     else. `Silence` comes `tail_ms` after the last speech, `Endpoint` comes `endpoint_ms`
     after it, never before the `Silence`: a smaller endpoint counts as `tail_ms`.
-    Times round up to frames of 32 ms. Positions are absolute samples.
+    The detector goes on saying speech for about `lag_ms` after it ended: that much of the
+    silence is taken as heard already. Times round up to frames of 32 ms. Positions are absolute samples.
     """
 
     def __init__(self, listening: Listening, endpoint_ms: int) -> None:
@@ -60,7 +61,8 @@ class Endpointer:
         self._strong = listening.strong
         self._evidence = listening.evidence
         self._tail = listening.tail_ms * RATE // 1000
-        self._endpoint = max(endpoint_ms * RATE // 1000, self._tail)
+        lag = listening.lag_ms * RATE // 1000
+        self._endpoint = max(endpoint_ms * RATE // 1000 - lag, self._tail)
         # A run that never gets its strong frame must not ask for ever more audio to be kept.
         self._reach = listening.cap_ms * RATE // 2000
         self._at = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edge_runtime.config import Updating
 from edge_runtime.decode.guards import without_loop
-from edge_runtime.decode.tokens import Span
+from edge_runtime.decode.tokens import Span, letters
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,17 @@ class Merger:
 
     A word becomes stable when it stood unchanged, with all words before it, in
     successive hypotheses over `stable_ms` of audio; when `held_back` words
-    follow it; when no token of it or of the words before was less sure than
-    `stable_logprob`; and when it was spoken before `until`. Words agree when
+    follow it; when every token of it has at least `stable_logprob` and leads the
+    second best by `stable_margin`; when at least `stable_after_ms` of the segment
+    was heard (what is said of less is often sure and wrong); and when it was
+    spoken before `until`. Texts agree when
     their letters and digits do: spelling and punctuation come from the
-    hypothesis that makes them stable, the last one's closing punctuation later.
+    hypothesis that makes a word stable, the last one's closing punctuation later.
     """
 
     def __init__(self, rule: Updating) -> None:
         self._rule = rule
         self._seen: list[_Seen] = []
-        self._locked: list[Span] = []
         self._tokens: tuple[int, ...] = ()
         self.stable = ""
         self.conflicts = 0
@@ -50,11 +51,6 @@ class Merger:
     def prefix(self) -> tuple[int, ...]:
         """The tokens that stand for `stable`, to force a decode with."""
         return self._tokens
-
-    @property
-    def words(self) -> int:
-        """How many words are stable."""
-        return len(self._locked)
 
     def partial(self, spans: Sequence[Span], tokens: Sequence[int], heard: float,
                 until: float = float("inf"), ended: bool = True) -> Shown | None:
@@ -72,12 +68,11 @@ class Merger:
 
     def agrees(self, spans: Sequence[Span]) -> bool:
         """Whether `spans` begin with the stable words, spelling and punctuation aside."""
-        count = len(self._locked)
-        return [s.key for s in spans[:count]] == [s.key for s in self._locked]
+        return _rest(_text(spans), self.stable) is not None
 
     def final(self, spans: Sequence[Span]) -> str:
         """The whole text for hypothesis words that agree: `stable`, then the rest of them."""
-        return self.stable + _after(spans, len(self._locked))
+        return self.stable + (_rest(_text(spans), self.stable) or "")
 
     def _remember(self, spans: Sequence[Span], heard: float) -> None:
         seen: list[_Seen] = []
@@ -93,49 +88,63 @@ class Merger:
 
     def _lock(self, spans: Sequence[Span], tokens: Sequence[int], heard: float, until: float
               ) -> None:
-        count = len(self._locked)
-        last = len(spans) - self._rule.held_back
+        count = self._covered(spans)
         ready = count
-        while ready < last and self._sure(spans[ready], self._seen[ready], heard, until):
+        while ready < len(spans) - self._rule.held_back and self._sure(
+            spans[ready], self._seen[ready], heard, until
+        ):
             ready += 1
         if ready == count:
             return
-        fresh = spans[count:ready]
-        if count:
-            self.stable += _closing(spans[count - 1]) + " "
-        self.stable += " ".join([*(span.text for span in fresh[:-1]), fresh[-1].bare])
-        self._locked.extend(fresh)
+        self.stable += _rest(_text(spans[: ready - 1], spans[ready - 1].bare), self.stable) or ""
         self._tokens = tuple(tokens[: spans[ready - 1].bare_last])
+
+    def _covered(self, spans: Sequence[Span]) -> int:
+        """How many words `stable` covers; all of them where it ends inside one."""
+        wanted, found = len(letters(self.stable)), 0
+        for count, span in enumerate(spans):
+            if found >= wanted:
+                return count if found == wanted else len(spans)
+            found += len(letters(span.text))
+        return len(spans)
 
     def _sure(self, span: Span, seen: _Seen, heard: float, until: float) -> bool:
         rule = self._rule
         return (
             seen.times >= 2
             and heard - seen.since >= rule.stable_ms / 1000 - 1e-6
+            and heard >= rule.stable_after_ms / 1000
             and span.weakest >= rule.stable_logprob
+            and span.margin >= rule.stable_margin
             and span.frame <= until
+            and bool(letters(span.text))
         )
 
     def _tail(self, spans: Sequence[Span], ended: bool) -> str:
         """The unstable text: without loops, weak last words, and words a cut-off decode ran into."""
-        count = len(self._locked)
         shown = without_loop(list(spans))
         if not ended:
-            shown = shown[: max(count, len(shown) - 2)]
-        while len(shown) > count and shown[-1].logprob < self._rule.tail_logprob:
+            shown = shown[:-2]
+        while shown and shown[-1].logprob < self._rule.tail_logprob:
             shown.pop()
-        return _after(shown, count)
+        return _rest(_text(shown), self.stable) or ""
 
 
-def _after(spans: Sequence[Span], count: int) -> str:
-    """The text after the first `count` words, the last of which shows only its bare form."""
-    rest = " ".join(span.text for span in spans[count:])
-    if not count:
-        return rest
-    closing = _closing(spans[count - 1]) if count <= len(spans) else ""
-    return f"{closing} {rest}" if rest else closing
+def _text(spans: Sequence[Span], last: str = "") -> str:
+    return " ".join([*(span.text for span in spans), *([last] if last else [])])
 
 
-def _closing(span: Span) -> str:
-    return span.text[len(span.bare) :]
-
+def _rest(text: str, stable: str) -> str | None:
+    """What `text` adds to `stable`; `None` where its letters differ, or go on inside a word."""
+    wanted, found, end = letters(stable), 0, 0
+    for end, character in enumerate(text):
+        if found == len(wanted):
+            break
+        folded = letters(character)
+        if not wanted.startswith(folded, found):
+            return None
+        found += len(folded)
+    else:
+        return "" if found == len(wanted) else None
+    within = text[end].isalnum() or text[end] in "'\u2019"
+    return None if wanted and within else text[end:]

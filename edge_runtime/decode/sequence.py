@@ -10,6 +10,9 @@ WINDOW = 8
 CHUNK = 24
 """Draft tokens offered again at once: a longer guess costs more than it saves on a CPU."""
 
+GUESS = 6
+"""Draft tokens offered after one that the decoder replaced."""
+
 
 class Sequence:
     """The text tokens of one update as they become known.
@@ -35,6 +38,8 @@ class Sequence:
         self.ended = False
         self.end_logprob = 0.0
         self.done = False
+        self._guessed = False
+        self._aside: list[int] = []
         self.drafted = len(self._draft)
         self.accepted = self.bonus = self.produced = self.passes = self.steps = 0
         self._extend(len(self._draft))
@@ -66,7 +71,10 @@ class Sequence:
         refused = max(0, self._offer - max(0, row + 1 - known))
         if not self.done:
             self._draft[:0] = fed[len(fed) - refused :]
-            self._next()
+            if refused == self._offer:
+                self._draft[:0] = self._aside
+            self._aside = []
+            self._next(refused > 0)
         return row + 1
 
     def _emit(self, token: int | None, logprob: float, margin: float, frame: int) -> None:
@@ -82,15 +90,23 @@ class Sequence:
         self.frames.append(frame)
         self.done = len(self.tokens) >= self._limit
 
-    def _next(self) -> None:
-        """Feed the newest token, and the rest of the draft where it can be aligned on it."""
+    def _next(self, refused: bool) -> None:
+        """Feed the newest token, and the rest of the draft where it can be aligned on it.
+
+        A token that the draft does not have is taken, once, to stand for the refused one.
+        """
         newest = self.tokens[-1]
         self._fed = [newest]
         self._offer = 0
         ahead = self._draft[:WINDOW]
         if newest in ahead:
             del self._draft[: ahead.index(newest) + 1]
+            self._guessed = False
             self._extend(CHUNK)
+        elif refused and not self._guessed:
+            self._aside = [self._draft.pop(0)]
+            self._guessed = True
+            self._extend(GUESS)
 
     def _extend(self, most: int) -> None:
         # A forced prefix takes its rows in the first pass, before its tokens are known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ class Span:
     """A word of a hypothesis: its text, and which tokens it is made of.
 
     Tokens [first, last) spell it, [first, bare_last) without closing punctuation.
-    `logprob` is the mean over the tokens, `weakest` the least of them;
+    `logprob` is the mean over the tokens; `weakest` the least log-probability and
+    `margin` the least lead over the second best logit, closing punctuation aside;
     `frame` is the last encoder frame that a token of the word looked at.
     """
 
@@ -32,6 +34,7 @@ class Span:
     bare_last: int
     logprob: float
     weakest: float
+    margin: float
     frame: int
 
     @property
@@ -45,9 +48,14 @@ class Span:
         return key(self.text)
 
 
+def letters(text: str) -> str:
+    """Letters and digits of `text`, case folded."""
+    return "".join(c for c in text.casefold() if c.isalnum())
+
+
 def key(text: str) -> str:
     """Letters and digits of `text`, case folded; `text` itself where it has none."""
-    return "".join(c for c in text.casefold() if c.isalnum()) or text
+    return letters(text) or text
 
 
 class Vocabulary:
@@ -72,20 +80,23 @@ class Vocabulary:
         joined = b"".join(self._bytes[token] for token in tokens)
         return joined.decode("utf-8", "replace").strip()
 
-    def words(self, tokens: Sequence[int], logprobs: Sequence[float], frames: Sequence[int]
-              ) -> list[Span]:
+    def words(self, tokens: Sequence[int], logprobs: Sequence[float],
+              margins: Sequence[float], frames: Sequence[int]) -> list[Span]:
         """The words of `tokens`: a word begins at a token that begins with a space."""
         starts = [
             index for index, token in enumerate(tokens)
             if index == 0 or self._bytes[token].startswith(b" ")
         ]
         words = []
-        for first, last in zip(starts, [*starts[1:], len(tokens)], strict=True):
+        for first, last in itertools.pairwise([*starts, len(tokens)]):
             text = self.text(tokens[first:last])
             if text:
+                bare = self._bare_last(tokens, first, last)
                 sure = logprobs[first:last]
-                words.append(Span(text, first, last, self._bare_last(tokens, first, last),
-                                  sum(sure) / len(sure), min(sure), max(frames[first:last])))
+                words.append(Span(
+                    text, first, last, bare, sum(sure) / len(sure), min(logprobs[first:bare]),
+                    min(margins[first:bare]), max(frames[first:last]),
+                ))
         return words
 
     def tail(self, tokens: Sequence[int], count: int) -> str:

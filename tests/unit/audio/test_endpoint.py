@@ -10,6 +10,8 @@ from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, Verdict
 from edge_runtime.config import Listening
 
+LISTENING = Listening(lag_ms=0, tail_ms=160)
+
 LEGAL = {
     None: {Onset},
     Onset: {Silence},
@@ -33,7 +35,7 @@ def position(verdict: Verdict) -> int:
 
 
 def test_a_turn_from_onset_to_endpoint() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, (0.1, 10), (0.9, 20), (0.2, 16)) == [
         Onset(10 * FRAME),
         Silence(30 * FRAME),
@@ -45,8 +47,14 @@ def test_a_turn_from_onset_to_endpoint() -> None:
     assert not endpointer.silent
 
 
+def test_the_detectors_lag_counts_as_silence() -> None:
+    endpointer = Endpointer(Listening(lag_ms=64, tail_ms=96), 500)
+    assert hear(endpointer, (0.9, 20), (0.2, 13)) == [Onset(0), Silence(20 * FRAME)]
+    assert hear(endpointer, (0.2, 1)) == [Endpoint(20 * FRAME)]
+
+
 def test_each_verdict_comes_with_the_frame_that_completes_it() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     came = {}
     for frame in range(40):
         for verdict in endpointer.heard(0.9 if 5 <= frame < 15 else 0.0):
@@ -56,7 +64,7 @@ def test_each_verdict_comes_with_the_frame_that_completes_it() -> None:
 
 
 def test_speech_resumes_before_the_endpoint() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     verdicts = hear(endpointer, (0.9, 10), (0.0, 15), (0.6, 1), (0.0, 16))
     assert verdicts == [
         Onset(0),
@@ -68,7 +76,7 @@ def test_speech_resumes_before_the_endpoint() -> None:
 
 
 def test_a_pause_shorter_than_the_tail_is_nothing() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, (0.9, 10), (0.0, 4), (0.9, 10), (0.0, 4)) == [Onset(0)]
     assert endpointer.speaking
     assert not endpointer.silent
@@ -84,13 +92,13 @@ def test_a_pause_shorter_than_the_tail_is_nothing() -> None:
     ],
 )
 def test_noise_below_the_evidence_is_nothing(runs: list[tuple[float, int]]) -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, *runs) == []
     assert endpointer.finish() == []
 
 
 def test_evidence_adds_up_over_gaps_under_320_ms() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, (0.1, 3), (0.6, 2), (0.0, 9), (0.6, 1), (0.0, 9)) == []
     assert endpointer.onset_pending == 3 * FRAME
     assert hear(endpointer, (0.85, 1)) == [Onset(3 * FRAME)]
@@ -98,7 +106,7 @@ def test_evidence_adds_up_over_gaps_under_320_ms() -> None:
 
 
 def test_a_forgotten_run_leaves_nothing_pending() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     hear(endpointer, (0.9, 2), (0.0, 9))
     assert endpointer.onset_pending == 0
     hear(endpointer, (0.0, 1))
@@ -106,20 +114,20 @@ def test_a_forgotten_run_leaves_nothing_pending() -> None:
 
 
 def test_a_weak_run_asks_for_no_more_than_half_a_cap() -> None:
-    endpointer = Endpointer(Listening(cap_ms=16000), 500)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=160, cap_ms=16000), 500)
     hear(endpointer, (0.6, 1000))
     assert endpointer.onset_pending == endpointer.heard_samples - 8 * 16000
     assert hear(endpointer, (0.9, 1)) == [Onset(endpointer.heard_samples - 8 * 16000)]
 
 
 def test_a_short_endpoint_is_never_before_the_silence() -> None:
-    endpointer = Endpointer(Listening(tail_ms=320), 200)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=320), 200)
     assert hear(endpointer, (0.9, 8), (0.0, 9)) == [Onset(0)]
     assert hear(endpointer, (0.0, 1)) == [Silence(8 * FRAME), Endpoint(8 * FRAME)]
 
 
 def test_finish_ends_an_open_turn() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     hear(endpointer, (0.9, 8), (0.0, 2))
     assert endpointer.finish() == [Endpoint(8 * FRAME)]
     assert not endpointer.speaking
@@ -127,7 +135,7 @@ def test_finish_ends_an_open_turn() -> None:
 
 
 def test_restart_ends_the_turn_at_once_and_listens_on() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     hear(endpointer, (0.9, 8))
     endpointer.restart()
     assert not endpointer.speaking
@@ -140,7 +148,7 @@ def test_restart_ends_the_turn_at_once_and_listens_on() -> None:
 
 
 def test_dropped_audio_moves_positions_and_is_no_silence() -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     hear(endpointer, (0.9, 4), (0.0, 4))
     endpointer.skip(16000)
     assert endpointer.heard_samples == 8 * FRAME + 16000
@@ -156,7 +164,7 @@ def test_dropped_audio_moves_positions_and_is_no_silence() -> None:
 def test_the_order_of_verdicts(
     runs: list[tuple[float, int]], endpoint_ms: int, tail_ms: int
 ) -> None:
-    endpointer = Endpointer(Listening(tail_ms=tail_ms), endpoint_ms)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=tail_ms), endpoint_ms)
     verdicts: list[Verdict] = []
     frames: list[float] = []
     for probability, count in runs:
@@ -191,5 +199,5 @@ def test_the_order_of_verdicts(
 
 @given(st.lists(st.floats(0, 0.79), max_size=300))
 def test_without_a_strong_frame_nothing_ever_begins(frames: list[float]) -> None:
-    endpointer = Endpointer(Listening(), 500)
+    endpointer = Endpointer(LISTENING, 500)
     assert [endpointer.heard(probability) for probability in frames] == [[]] * len(frames)

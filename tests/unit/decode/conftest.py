@@ -58,6 +58,6 @@ def say(vocabulary: Vocabulary) -> Say:
             tokens.append(known[piece])
             logprobs.append((sure or {}).get(piece, -0.05))
             seen.append((frames or {}).get(piece, 0))
-        return vocabulary.words(tokens, logprobs, seen), tokens
+        return vocabulary.words(tokens, logprobs, [9.0] * len(tokens), seen), tokens
 
     return said

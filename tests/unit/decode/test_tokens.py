@@ -40,31 +40,32 @@ def test_words_begin_at_spaces_and_know_their_tokens(vocabulary: Vocabulary) -> 
     tokens = [CR, E, ME, STOP, DON, APOSTROPHE, T]
     logprobs = [-0.1, -0.5, -0.3, -0.9, 0.0, -0.25, -0.5]
     frames = [3, 9, 7, 8, 20, 22, 21]
-    first, second = vocabulary.words(tokens, logprobs, frames)
+    margins = [4.0, 2.0, 3.0, 0.5, 5.0, 6.0, 7.0]
+    first, second = vocabulary.words(tokens, logprobs, margins, frames)
     assert (first.text, first.bare, first.key) == ("cr\u00e8me.", "cr\u00e8me", "cr\u00e8me")
     assert (first.first, first.last, first.bare_last) == (0, 4, 3)
     assert first.logprob == pytest.approx(-0.45)
-    assert (first.weakest, first.frame) == (-0.9, 9)
+    assert (first.weakest, first.margin, first.frame) == (-0.5, 2.0, 9)
     assert (second.text, second.bare, second.key) == ("don't", "don't", "dont")
     assert (second.first, second.last, second.bare_last) == (4, 7, 7)
     assert second.frame == 22
 
 
 def test_a_character_of_several_tokens_is_one_word(vocabulary: Vocabulary) -> None:
-    (word,) = vocabulary.words([SPACE, X1, X2, X3], [-0.1] * 4, [0] * 4)
+    (word,) = vocabulary.words([SPACE, X1, X2, X3], [-0.1] * 4, [9.0] * 4, [0] * 4)
     assert word.text == "\u20ac"
     assert word.key == "\u20ac"
     assert (word.first, word.last) == (0, 4)
 
 
 def test_marks_make_no_words(vocabulary: Vocabulary) -> None:
-    assert vocabulary.words([1, 2], [0.0, 0.0], [0, 0]) == []
+    assert vocabulary.words([1, 2], [0.0, 0.0], [9.0, 9.0], [0, 0]) == []
 
 
 def test_what_is_only_punctuation_stays(vocabulary: Vocabulary) -> None:
-    (word,) = vocabulary.words([DOTS, STOP], [-0.1] * 2, [0] * 2)
+    (word,) = vocabulary.words([DOTS, STOP], [-0.1] * 2, [9.0] * 2, [0] * 2)
     assert (word.text, word.bare, word.bare_last) == ("....", "....", 1)
-    (dash,) = vocabulary.words([DASH], [-0.1], [0])
+    (dash,) = vocabulary.words([DASH], [-0.1], [9.0], [0])
     assert dash.key == "-"
 
 
@@ -77,7 +78,7 @@ def test_the_tail_keeps_the_space_before_it(vocabulary: Vocabulary) -> None:
 
 def test_words_are_joined_as_the_text_has_them(vocabulary: Vocabulary) -> None:
     tokens = [CR, E, ME, SPACE, X1, X2, X3, STOP, DON, WIDE_A]
-    words = vocabulary.words(tokens, [0.0] * len(tokens), [0] * len(tokens))
+    words = vocabulary.words(tokens, [0.0] * len(tokens), [9.0] * len(tokens), [0] * len(tokens))
     assert " ".join(word.text for word in words) == "cr\u00e8me \u20ac. don a"
     assert vocabulary.text(tokens).split() == [word.text for word in words]
 
