@@ -62,6 +62,9 @@ class Transcriber:
             self._ears.close(slot)
 
     def _fed(self, session: Session, slot: int, samples: Samples) -> Iterator[Event]:
+        # What waits keeps its audio, and all that came after it: a long silence, too.
+        while session.waiting and session.room < len(samples):
+            yield from self._decode(session)
         yield from session.feed(samples)
         while session.due:
             (probability,) = self._ears.probabilities([slot], [session.frame()])

@@ -65,7 +65,6 @@ class Runtime:
         self._streams: dict[str, Stream] = {}
         self._rings: list[Ring] = []
         self._names = itertools.count(1)
-        self._due = asyncio.Event()
         self._idle = 0
 
     # -- sessions
@@ -77,7 +76,9 @@ class Runtime:
             raise ServerFull(
                 f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
             )
-        ring = self._rings.pop() if self._rings else Ring(RING_SECONDS * RATE)
+        # Room for the longest segment that may wait, and for what comes meanwhile.
+        size = max(RING_SECONDS * RATE, 2 * self._size.samples)
+        ring = self._rings.pop() if self._rings else Ring(size)
         name = f"s{next(self._names)}"
         session = Session(name, self.loaded.model, self.config, options or Options(), ring)
         stream = Stream(session, self._ears.open(), self._due.set)
@@ -95,6 +96,7 @@ class Runtime:
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
         loop = asyncio.get_running_loop()
+        self._due = asyncio.Event()  # one for each loop that serves
 
         def deliver(task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
             loop.call_soon_threadsafe(self._delivered, task, result)
@@ -106,6 +108,7 @@ class Runtime:
         self._engine.start()
         with ThreadPoolExecutor(1, "ears") as worker:
             listening = asyncio.create_task(self._listen(worker))
+            listening.add_done_callback(_ended)
             try:
                 yield self
             finally:
@@ -206,6 +209,11 @@ class Runtime:
         ring = stream.session.ring
         ring.clear()
         self._rings.append(ring)
+
+
+def _ended(listening: asyncio.Task[None]) -> None:
+    if not listening.cancelled() and (error := listening.exception()):
+        _log.critical("nothing is heard any more: the audio worker failed", exc_info=error)
 
 
 def _frames(session: Session) -> list[Samples]:
