@@ -21,7 +21,7 @@ def measure(bench: Bench) -> None:
     if bench.options.url:
         raise ConfigError("the row same needs processes of its own", "Leave --url out.")
     probes = spread(bench.manifest.clean, PROBES)
-    others = [c for c in bench.some(bench.manifest.clean) if c not in probes]
+    others = [c for c in bench.some(bench.manifest.clean) if c not in probes] or list(probes)
     fresh, again = _alone(bench, probes), _alone(bench, probes)
     if bench.interrupted():
         return

@@ -1,16 +1,19 @@
 """The bench against the real server and the real model, on a few clips."""
 
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from edge_runtime.bench import server, words
 from edge_runtime.bench.bench import Bench, Options, progress
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.manifest import read
 from edge_runtime.bench.rows import measure
-from edge_runtime.bench.targets import derive
+from edge_runtime.bench.targets import TARGETS
+from edge_runtime.cli import app
 
 MANIFEST = Path(__file__).parents[4] / "shared/data/manifest.tsv"
 
@@ -54,26 +57,45 @@ async def test_a_real_stream_gives_a_take_that_can_be_scored(manifest, running):
     assert running.scrape().value("edge_runtime_tokens_total", kind="produced") > 0
 
 
-def test_nothing_is_lost_by_stopping_at_once(bench):
-    measure(bench, ["stop"], lambda _: None)
-    assert bench.failed == {}
-    assert bench.figures.value("stop.lost") == 0
-    assert bench.figures.value("flush.lost") == 0
-
-
-def test_a_joined_chapter_is_compared_with_its_clips(bench):
-    measure(bench, ["joined"], lambda _: None)
-    derive(bench.figures)
-    assert bench.failed == {}
-    assert bench.figures.value("joined.doubled") == 0
-    assert bench.figures.value("joined.above") == pytest.approx(
-        bench.figures.value("joined.wer") - bench.figures.value("joined.clips")
-    )
-
-
 def test_a_server_that_cannot_start_is_told_with_its_log(bench):
     bench.options = Options(model="no-such-model")
     measure(bench, ["ready"], lambda _: None)
     assert "the server stopped with code" in bench.failed["ready"]
     assert "no-such-model" in bench.failed["ready"]
     assert len(bench.figures) == 0
+
+
+SHORT = {
+    "1089-134686-0001": "clean",
+    "1089-134691-0000": "clean",
+    "1089-134691-0001": "clean",
+    "1898-145715-0002_2-100648-A-43_snr20": "noisy",
+    "noise2": "non-speech",
+}
+
+
+def test_one_run_gives_every_figure_that_has_a_target(manifest, tmp_path):
+    lines = ["id\tpath\ttranscript\tcondition"] + [
+        f"{c.name}\t{c.path.resolve()}\t{c.reference}\t{SHORT[c.name]}"
+        for c in manifest.clips
+        if c.name in SHORT
+    ]
+    (tmp_path / "manifest.tsv").write_text("\n".join(lines), encoding="utf-8")
+    out, kept = tmp_path / "figures.json", tmp_path / "takes.jsonl"
+    result = CliRunner().invoke(
+        app,
+        ["bench", str(tmp_path / "manifest.tsv"), "--minutes", "3", "--streams", "2",
+         "--json", str(out), "--keep", str(kept)],
+    )  # fmt: skip
+    report = json.loads(out.read_text())
+    assert report["failed"] == {}, result.output
+    figures = {figure["name"]: figure["value"] for figure in report["figures"]}
+    wanted = {target.figure for target in TARGETS} - {"cpu.of_peer"}
+    assert [name for name in wanted if figures.get(name) is None] == []
+    exact = ("stable.taken_back", "stable.broken", "stop.lost", "flush.lost", "same.fresh",
+             "same.after", "same.beside", "speechless.streamed", "speechless.whole")  # fmt: skip
+    assert {name: figures[name] for name in exact} == dict.fromkeys(exact, 0)
+    # three sentences of 29 words: one word wrong is 3 %
+    assert figures["wer.streamed"] < 12
+    assert len(kept.read_text().splitlines()) == len(SHORT)
+    assert "end of speech" in result.output
