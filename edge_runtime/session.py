@@ -115,8 +115,9 @@ class Session:
         """
         if self._stopped:
             return []
+        needed = max(self._needed(), self.ring.oldest)
         self.ring.write(samples)
-        lost = self.ring.oldest - self._needed()
+        lost = self.ring.oldest - needed
         return self._lose(lost) if lost > 0 else []
 
     def frame(self) -> Samples:

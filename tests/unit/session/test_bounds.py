@@ -27,6 +27,14 @@ def test_room_is_what_can_be_fed_without_loss(open_client) -> None:
     assert overrun == Overrun(dropped_ms=100)
 
 
+def test_lost_audio_is_counted_once(open_client) -> None:
+    """In small pieces, with nobody listening: what was overwritten, and no more."""
+    session = open_client(seconds=4.0).session
+    lost = [event for _ in range(60) for event in session.feed(np.zeros(1600, np.float32))]
+    assert {event.dropped_ms for event in lost} == {100}
+    assert len(lost) == 20
+
+
 def test_room_returns_when_audio_is_judged_and_decoded(open_client) -> None:
     client = open_client(seconds=8.0, auto=False)
     client.speak(60)

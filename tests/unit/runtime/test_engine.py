@@ -1,0 +1,101 @@
+"""Lanes take updates in turn, hand back what came of them, and outlive what fails."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
+from edge_runtime.errors import DeviceError
+from edge_runtime.runtime.engine import Engine, Task
+
+
+class Lane:
+    """A runner that sums its audio, waits when told to, and fails when that is wanted."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+
+    def run(self, updates, audio):
+        assert self.open.wait(5)
+        (update,), (pieces,) = updates, audio
+        if update.segment < 0:
+            raise DeviceError("out of memory", "Close something.")
+        total = int(sum(piece.sum() for piece in pieces))
+        return [Hypothesis(update, (total,), (0.0,), (1.0,), (0,), True, 1, cost=Cost(encode=0.5))]
+
+
+@pytest.fixture
+def results():
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def engine(results):
+    made: list[Engine] = []
+
+    def started(*lanes: Lane) -> Engine:
+        made.append(Engine(lanes, lambda *result: results.put(result)))
+        made[-1].start()
+        return made[-1]
+
+    yield started
+    for each in made:
+        each.stop()
+
+
+def task(segment: int, owner: object = None) -> Task:
+    update = Update("s", segment, Purpose.FINAL, 0, 4)
+    pieces = [np.full(2, segment, np.float32), np.full(2, 1, np.float32)]
+    return Task(owner, update, pieces, wanted=0.0)
+
+
+def test_results_come_back_with_their_owner_and_the_time_they_waited(engine, results) -> None:
+    owner = object()
+    engine(Lane()).submit(task(5, owner))
+    done, hypothesis = results.get(timeout=5)
+    assert done.owner is owner
+    assert hypothesis.tokens == (12,)
+    assert hypothesis.cost.queue > 0.0
+    assert hypothesis.cost.encode == 0.5
+
+
+def test_a_lane_that_is_busy_does_not_hold_up_the_others(engine, results) -> None:
+    slow, fast = Lane(), Lane()
+    slow.open.clear()
+    running = engine(slow, fast)
+    assert running.lanes == 2
+    for segment in range(6):
+        running.submit(task(segment))
+    done = [results.get(timeout=5)[0].update.segment for _ in range(5)]
+    slow.open.set()
+    done.append(results.get(timeout=5)[0].update.segment)
+    assert sorted(done) == list(range(6))
+
+
+def test_an_update_that_fails_is_told_and_the_lane_goes_on(engine, results, caplog) -> None:
+    running = engine(Lane())
+    with caplog.at_level(logging.ERROR):
+        running.submit(task(-1))
+        running.submit(task(3))
+        _, error = results.get(timeout=5)
+        _, hypothesis = results.get(timeout=5)
+    assert isinstance(error, DeviceError)
+    assert hypothesis.tokens == (8,)
+    assert "out of memory" in caplog.text
+
+
+def test_stopping_finishes_what_runs(results) -> None:
+    lane = Lane()
+    lane.open.clear()
+    running = Engine([lane], lambda *result: results.put(result))
+    running.start()
+    running.submit(task(1))
+    threading.Timer(0.05, lane.open.set).start()
+    running.stop()
+    assert results.get(timeout=1)[1].tokens == (4,)
