@@ -1,0 +1,112 @@
+"""Tiles of a made-up model of a few thousand weights: contract, cuts, padding, precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.device.onnx import OnnxDevice
+from edge_runtime.engines.export import moonshine
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.weights.base import moonshine_shapes
+
+FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN", "GatherND"}
+
+
+@pytest.fixture(scope="module")
+def tiny() -> MoonshineRecipe:
+    recipe = load_recipe("moonshine-tiny-en")
+    assert isinstance(recipe, MoonshineRecipe)
+    small = msgspec.structs.replace(
+        recipe.architecture, encoder_layers=2, decoder_layers=3, width=24, heads=2, head_dim=12,
+        padded_head_dim=16, rotary=8, encoder_mlp=32, decoder_mlp=32, past=40, vocabulary=50,
+        conv_channels=(24, 48, 24),
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        recipe, architecture=small, decoder_tiles=(3,), alignment_heads=((0, 1), (2, 0)),
+        buckets=msgspec.structs.replace(recipe.buckets, draft_tokens=(1, 16)),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def arrays(tiny) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(2)
+    made = {}
+    for name, shape in moonshine_shapes(tiny.architecture).items():
+        spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
+        made[name] = random.normal(0, spread, shape).astype(np.float32)
+    return made
+
+
+@pytest.fixture(scope="module")
+def chain(tiny, arrays, tmp_path_factory):
+    def made(tiles: tuple[int, ...] = (3,), dtype: type = np.float32) -> Chain:
+        recipe = msgspec.structs.replace(tiny, decoder_tiles=tiles)
+        folder: Path = tmp_path_factory.mktemp("tiny")
+        for name, write in moonshine.tiles(recipe, arrays, dtype).items():
+            write().save(folder / f"{name}.onnx")
+        np.save(folder / "table.npy", moonshine.table(arrays, dtype))
+        (folder / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
+        return Chain(OnnxDevice(lanes=1), folder)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def sounds() -> list[np.ndarray]:
+    random = np.random.default_rng(8)
+    return [random.normal(0, 0.3, count).astype(np.float32) for count in (9_000, 16_000, 3_000)]
+
+
+def run(chain: Chain, *sounds: np.ndarray, **fields) -> list:
+    updates = [
+        Update("t", row, Purpose.FINAL, 0, len(sound), limit=20, align=True, **fields)
+        for row, sound in enumerate(sounds)
+    ]
+    return Runner(chain, Size(len(sounds), 16_000)).run(updates, [[sound] for sound in sounds])
+
+
+def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
+    whole = chain((3,))
+    alone = [run(whole, sound)[0] for sound in sounds]
+    # The made-up model says something, and not the same of each sound.
+    assert len({hypothesis.tokens for hypothesis in alone}) == 3
+    assert all(len(set(hypothesis.tokens)) > 3 for hypothesis in alone)
+    together = run(whole, *sounds)
+    cut = [run(chain(tiles), sounds[0])[0] for tiles in ((1, 2), (1, 1, 1))]
+    for found, expected in [*zip(together, alone, strict=True), *((c, alone[0]) for c in cut)]:
+        assert found.tokens == expected.tokens
+        assert found.frames == expected.frames
+        assert found.frame_count == expected.frame_count
+        np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
+        np.testing.assert_allclose(found.align, expected.align, atol=1e-3)
+
+
+def test_float16_is_near(chain, sounds) -> None:
+    for sound in sounds:
+        (wide,), (narrow,) = run(chain(), sound), run(chain(dtype=np.float16), sound)
+        first = next(
+            (n for n, pair in enumerate(zip(wide.tokens, narrow.tokens, strict=False))
+             if pair[0] != pair[1]), 20,
+        )  # fmt: skip
+        assert first == 20 or wide.margins[first] < 0.1
+        np.testing.assert_allclose(narrow.logprobs[:first], wide.logprobs[:first], atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_every_tile_is_valid_and_plain(tiny, arrays, dtype: type) -> None:
+    for write in moonshine.tiles(tiny, arrays, dtype).values():
+        model = write().model()
+        onnx.checker.check_model(model, full_check=True)
+        assert model.ir_version <= 10
+        assert model.opset_import[0].version <= 18
+        assert not {node.op_type for node in model.graph.node} & FORBIDDEN
+        names = [value for node in model.graph.node for value in node.output]
+        assert len(names) == len(set(names))
