@@ -42,8 +42,9 @@ def test_the_encoder(golden, loaded, arrays, recipe, shared, clip: int) -> None:
             assert relative(flat, expected @ projection) <= 1e-4
             seen.append(flat.astype(np.float64))
             projections.append(projection)
-    # All projections together determine the encoder's output: solve for it.
-    output = np.linalg.lstsq(np.hstack(projections).T, np.hstack(seen).T, rcond=None)[0].T
+    # All projections together determine the encoder's output: solve for it (least squares).
+    whole, found = np.hstack(projections), np.hstack(seen)
+    output = np.linalg.solve(whole @ whole.T, whole @ found.T).T
     assert relative(output, expected) <= 1e-4
 
 
