@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -49,9 +51,8 @@ def finishes(thread: threading.Thread) -> Callable[[float], bool]:
 
 def _bytes(folder: Path) -> int:
     size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # moved on between the two looks
-            continue
+    for parent, _, names in os.walk(folder):  # goes past folders that have gone meanwhile
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # moved on between the two looks
+                size += Path(parent, name).stat().st_size
     return size
