@@ -141,11 +141,11 @@ def _greedy(lane: Lane, samples: np.ndarray, forced: tuple[int, ...] = (), limit
     lane.length.host[0] = len(samples)
     lane.encode(1, longest)
     tokens, margins = [shape.begin], []
+    lane.positions[0].host[0] = 0  # from then on each pass tells the next one where it begins
     passes = [lane.decoder_pass(1, 1, shape.frames(longest), turn) for turn in (0, 1)]
     while tokens[-1] != shape.end and len(tokens) <= limit:
         step = len(tokens) - 1
         lane.tokens.host[0] = tokens[-1]
-        lane.positions[step % 2].host[0] = step
         passes[step % 2](lane.stream)
         best = int(lane.results["next_token"].host[0])
         tokens.append(forced[step] if step < len(forced) else best)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.tiles import Chain, Lane, Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines.export import moonshine
@@ -87,6 +87,15 @@ def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
         assert found.frame_count == expected.frame_count
         np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
         np.testing.assert_allclose(found.align, expected.align, atol=1e-3)
+
+
+def test_a_pass_tells_the_next_one_where_it_begins(chain) -> None:
+    lane = Lane(chain((1, 2)), Size(2, 4_000))
+    lane.length.host[:] = 4_000
+    lane.encode(2, 4_000)
+    lane.positions[0].host[:] = 3, 5
+    lane.decoder_pass(2, 4, lane.chain.shape.frames(4_000), turn=0)(lane.stream)
+    assert lane.positions[1].host.tolist() == [7, 9]
 
 
 def test_float16_is_near(chain, sounds) -> None:
