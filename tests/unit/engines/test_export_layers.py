@@ -123,6 +123,20 @@ def test_a_mask_hides_what_lies_behind_each_length() -> None:
     assert np.isfinite(np.float16(layers.MASKED))
 
 
+def test_outputs_may_be_inputs_or_used_further_on() -> None:
+    g = GraphWriter("outputs")
+    x = g.input("x", np.float32, (2,))
+    twice = g.add(x, x)
+    g.output(x, "same", np.float32, (2,))
+    g.output(twice, "twice", np.float32, (2,))
+    g.output(g.add(x, g.scalar(1.0)), "more", np.float32, (2,))
+    session = onnxruntime.InferenceSession(
+        g.model().SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    same, twice, more = session.run(["same", "twice", "more"], {"x": np.float32([1, 2])})
+    assert [same.tolist(), twice.tolist(), more.tolist()] == [[1, 2], [2, 4], [2, 3]]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_constants_that_are_equal_are_stored_once(dtype: type) -> None:
     g = GraphWriter("constants", dtype)
