@@ -14,7 +14,7 @@ from edge_runtime.errors import RecipeError
 VERSION = 1
 """Counts changes of the exporters: part of every fingerprint."""
 
-PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
+PRECISIONS: dict[str, type[np.floating]] = {"fp32": np.float32, "fp16": np.float16}
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is written, how many are done, and of how many."""
