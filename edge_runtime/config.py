@@ -62,9 +62,10 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
 
     threshold: float = 0.5
+    release: float = 0.2
     strong: float = 0.8
     evidence: int = 4
-    lag_ms: int = 64
+    lag_ms: int = 96
     padding_ms: int = 400
     tail_ms: int = 96
     cap_ms: int = 16000
@@ -75,6 +76,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self,
             "listening",
             threshold=(0.01, 0.99),
+            release=(0.01, 0.99),
             strong=(0.01, 1),
             evidence=(1, 100),
             lag_ms=(0, 200),
@@ -103,6 +105,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stable_margin: float = 1.25
     held_back: int = 1
     tail_logprob: float = -0.7
+    eager_logprob: float = -1.0
 
     def __post_init__(self) -> None:
         _within(
@@ -118,6 +121,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             stable_margin=(0, 100),
             held_back=(0, 10),
             tail_logprob=(-100, 0),
+            eager_logprob=(-100, 0),
         )
 
 

@@ -217,8 +217,9 @@ class Session:
     def _next_hop(self, segment: Segment, cost: Cost) -> int:
         """Samples until the next partial: short until something is shown, then by the cost."""
         updating = self._config.updating
-        least = updating.hop_ms if segment.shown else updating.retry_ms
-        return max(_samples(least), int(updating.hop_factor * cost.busy * RATE))
+        if not segment.shown:
+            return _samples(updating.retry_ms)
+        return max(_samples(updating.hop_ms), int(updating.hop_factor * cost.busy * RATE))
 
     def lost(self, update: Update) -> list[Event]:
         """The device failed at an update: the segment goes on, a final comes out empty."""
@@ -359,7 +360,8 @@ class Session:
         if self._judge(text, spans, hypothesis, seconds) not in (None, "loop", "logprob"):
             return []
         shown = segment.merger.partial(
-            spans, hypothesis.tokens, seconds, self._until(), hypothesis.ended
+            spans, hypothesis.tokens, seconds, self._until(),
+            ended=hypothesis.ended, eager=not segment.shown,
         )
         if shown is None:
             self.tally.withheld += 1

@@ -48,7 +48,8 @@ Verdict = Onset | Silence | Resumed | Endpoint
 class Endpointer:
     """One stream's turns. Per turn: `Onset (Silence Resumed)* Silence Endpoint`.
 
-    A frame is speech when its probability reaches `listening.threshold`. An onset needs
+    A frame is speech when its probability reaches `listening.threshold`, within a turn
+    already `listening.release` (weak words in noise hang on to the others). An onset needs
     `evidence` frames of speech, one of them `strong`, in a run without 320 ms of anything
     else. `Silence` comes `tail_ms` after the last speech, `Endpoint` comes `endpoint_ms`
     after it, never before the `Silence`: a smaller endpoint counts as `tail_ms`.
@@ -58,6 +59,7 @@ class Endpointer:
 
     def __init__(self, listening: Listening, endpoint_ms: int) -> None:
         self._threshold = listening.threshold
+        self._release = min(listening.release, listening.threshold)
         self._strong = listening.strong
         self._evidence = listening.evidence
         self._tail = listening.tail_ms * RATE // 1000
@@ -107,7 +109,7 @@ class Endpointer:
         """What the next 512 samples change, given how probable speech is in them (0 to 1)."""
         start = self._at
         self._at = start + FRAME
-        if probability >= self._threshold:
+        if probability >= (self._release if self._speaking else self._threshold):
             self._quiet = 0
             self._last = self._at
             return self._speech(start, probability >= self._strong)

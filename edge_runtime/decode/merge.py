@@ -53,18 +53,21 @@ class Merger:
         return self._tokens
 
     def partial(self, spans: Sequence[Span], tokens: Sequence[int], heard: float,
-                until: float = float("inf"), ended: bool = True) -> Shown | None:
+                until: float = float("inf"), *, ended: bool = True, eager: bool = False
+                ) -> Shown | None:
         """Take in a hypothesis of the first `heard` seconds of the segment.
 
         `until` bounds the encoder frame of words that may become stable; `ended`
-        tells whether the end mark was reached. `None`: it contradicts stable text.
+        tells whether the end mark was reached; `eager` shows less sure words.
+        `None`: it contradicts stable text.
         """
         self._remember(spans, heard)
         if not self.agrees(spans):
             self.conflicts += 1
             return None
         self._lock(spans, tokens, heard, until)
-        return Shown(self.stable, self._tail(spans, ended))
+        least = self._rule.eager_logprob if eager else self._rule.tail_logprob
+        return Shown(self.stable, self._tail(spans, ended, least))
 
     def agrees(self, spans: Sequence[Span]) -> bool:
         """Whether `spans` begin with the stable words, spelling and punctuation aside."""
@@ -120,12 +123,12 @@ class Merger:
             and bool(letters(span.text))
         )
 
-    def _tail(self, spans: Sequence[Span], ended: bool) -> str:
+    def _tail(self, spans: Sequence[Span], ended: bool, least: float) -> str:
         """The unstable text: without loops, weak last words, and words a cut-off decode ran into."""
         shown = without_loop(list(spans))
         if not ended:
             shown = shown[:-2]
-        while shown and shown[-1].logprob < self._rule.tail_logprob:
+        while shown and shown[-1].logprob < least:
             shown.pop()
         return _rest(_text(shown), self.stable) or ""
 

@@ -38,7 +38,6 @@ class Sequence:
         self.ended = False
         self.end_logprob = 0.0
         self.done = False
-        self._guessed = False
         self._aside: list[int] = []
         self.drafted = len(self._draft)
         self.accepted = self.bonus = self.produced = self.passes = self.steps = 0
@@ -93,7 +92,7 @@ class Sequence:
     def _next(self, refused: bool) -> None:
         """Feed the newest token, and the rest of the draft where it can be aligned on it.
 
-        A token that the draft does not have is taken, once, to stand for the refused one.
+        A token that the draft does not have is taken to stand for the refused one.
         """
         newest = self.tokens[-1]
         self._fed = [newest]
@@ -101,11 +100,9 @@ class Sequence:
         ahead = self._draft[:WINDOW]
         if newest in ahead:
             del self._draft[: ahead.index(newest) + 1]
-            self._guessed = False
             self._extend(CHUNK)
-        elif refused and not self._guessed:
+        elif refused:
             self._aside = [self._draft.pop(0)]
-            self._guessed = True
             self._extend(GUESS)
 
     def _extend(self, most: int) -> None:

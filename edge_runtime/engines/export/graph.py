@@ -44,9 +44,20 @@ class GraphWriter:
         self._inputs.append(helper.make_tensor_value_info(name, TYPES[np.dtype(dtype)], shape))
         return name
 
-    def output(self, value: str, name: str, dtype: Any, shape: Sequence[int | str]) -> None:
-        self._nodes.append(helper.make_node("Identity", [value], [name], name=name))
+    def output(self, value: str, name: str, dtype: Any, shape: Sequence[int | str]) -> str:
+        """Make `value` an output of that name; go on with the new name.
+
+        No copy is added, but for an input that is handed on as it is.
+        """
+        if not any(value in node.output for node in self._nodes):
+            value = self.op("Identity", value)
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                for index, each in enumerate(names):
+                    if each == value:
+                        names[index] = name
         self._outputs.append(helper.make_tensor_value_info(name, TYPES[np.dtype(dtype)], shape))
+        return name
 
     def constant(self, array: Any, dtype: Any = None) -> str:
         """A constant; equal ones are stored once."""

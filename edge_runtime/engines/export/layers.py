@@ -18,8 +18,8 @@ def layer_norm(g: GraphWriter, x: str, weight: NDArray[np.float32]) -> str:
 
 
 def gelu(g: GraphWriter, x: str) -> str:
-    """x Φ(x), the exact form with the error function."""
-    erf = g.op("Erf", g.mul(x, g.scalar(0.5**0.5)))
+    """x Φ(x), the exact form with the error function, spelt as optimisers know it."""
+    erf = g.op("Erf", g.op("Div", x, g.scalar(2**0.5)))
     return g.mul(g.mul(x, g.add(erf, g.scalar(1.0))), g.scalar(0.5))
 
 
@@ -74,11 +74,12 @@ def rotate(g: GraphWriter, x: str, cosine: str, sine: str, rotary: int, padded: 
 
 
 def attention(g: GraphWriter, q: str, k: str, v: str, mask: str) -> tuple[str, str]:
-    """Softmax attention of (B,H,Q,D) over (B,H,T,D): the mix (B,Q,H·D) and the weights.
+    """Softmax attention of (B,H,Q,D): the mix (B,Q,H·D) and the weights (B,H,Q,T).
 
-    `q` is already scaled; `mask` is added to the scores.
+    `q` is already scaled, keys `k` come as (B,H,D,T), values as (B,H,T,D);
+    `mask` is added to the scores.
     """
-    scores = g.add(g.matmul(q, g.transpose(k, 0, 1, 3, 2)), mask)
+    scores = g.add(g.matmul(q, k), mask)
     weights = g.op("Softmax", scores, axis=-1)
     mixed = g.transpose(g.matmul(weights, v), 0, 2, 1, 3)
     return g.op("Reshape", mixed, g.ints(0, 0, -1)), weights

@@ -142,6 +142,7 @@ def _encoder_layer(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, na
     cosine, sine, mask = context
     normed = layers.layer_norm(g, x, weights[name + "input_layernorm.weight"])
     q, k, v = _self_projections(g, recipe, weights, name, normed, cosine, sine)
+    q, k = g.transpose(q, 0, 2, 1, 3), g.transpose(k, 0, 2, 3, 1)
     mixed, _ = layers.attention(g, q, k, v, mask)
     x = g.add(x, _output_projection(g, recipe, weights, name + "self_attn", mixed))
     normed = layers.layer_norm(g, x, weights[name + "post_attention_layernorm.weight"])
@@ -158,7 +159,7 @@ def _linear(g: GraphWriter, weights: Weights, name: str, x: str) -> str:
 
 def _self_projections(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str,
                       cosine: str, sine: str) -> tuple[str, str, str]:
-    """Queries (scaled), keys and values (B,H,Q,D) of self-attention, rotated."""
+    """Queries (scaled), keys (both rotated, (B,Q,H,D)) and values (B,H,Q,D) of self-attention."""
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
     name += "self_attn."
@@ -175,7 +176,7 @@ def _self_projections(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights,
     qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
     qk = g.op("Reshape", qk, g.ints(0, 0, 2 * heads, padded))
     qk = layers.rotate(g, qk, cosine, sine, shape.rotary, padded)
-    q, k = g.split(g.transpose(qk, 0, 2, 1, 3), [heads, heads], axis=1)
+    q, k = g.split(qk, [heads, heads], axis=2)
     return q, k, _as_heads(g, v, heads, padded)
 
 
@@ -305,9 +306,10 @@ class _DecoderTile:
         name = f"model.decoder.layers.{index}."
         normed = layers.layer_norm(g, x, weights[name + "input_layernorm.weight"])
         q, k, v = _self_projections(g, recipe, weights, name, normed, self.cosine, self.sine)
-        k = self._append(f"k_{index}", k)
+        q = g.transpose(q, 0, 2, 1, 3)
+        k = self._append(f"k_{index}", g.transpose(k, 0, 2, 1, 3))
         v = self._append(f"v_{index}", v)
-        mixed, _ = layers.attention(g, q, k, v, self.causal)
+        mixed, _ = layers.attention(g, q, g.transpose(k, 0, 1, 3, 2), v, self.causal)
         x = g.add(x, _output_projection(g, recipe, weights, name + "self_attn", mixed))
         x, peaks = self._cross(index, x)
         return g.add(x, self._gated(name, x)), peaks
@@ -317,8 +319,7 @@ class _DecoderTile:
         size = ("B", shape.heads, shape.past, shape.padded_head_dim)
         past = g.input(f"past_{name}", g.dtype, size)
         joined = g.op("Where", self.fresh, g.matmul(self.picked, new), past)
-        g.output(joined, f"new_{name}", g.dtype, size)
-        return joined
+        return g.output(joined, f"new_{name}", g.dtype, size)
 
     def _cross(self, index: int, x: str) -> tuple[str, str]:
         g, recipe, weights = self.g, self.recipe, self.weights
@@ -334,7 +335,8 @@ class _DecoderTile:
         weight = layers.heads_last(weights[name + "encoder_attn.q_proj.weight"], heads, padded,
                                    scale=shape.head_dim**-0.5)
         q = g.matmul(normed, g.weight(weight, name + "encoder_attn.q_proj.weight"))
-        mixed, peaks = layers.attention(g, _as_heads(g, q, heads, padded), k, v, self.padding)
+        keys = g.transpose(k, 0, 1, 3, 2)
+        mixed, peaks = layers.attention(g, _as_heads(g, q, heads, padded), keys, v, self.padding)
         return g.add(x, _output_projection(g, recipe, weights, name + "encoder_attn", mixed)), peaks
 
     def _gated(self, name: str, x: str) -> str:

@@ -10,7 +10,7 @@ from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, Verdict
 from edge_runtime.config import Listening
 
-LISTENING = Listening(lag_ms=0, tail_ms=160)
+LISTENING = Listening(lag_ms=0, tail_ms=160, release=0.5)
 
 LEGAL = {
     None: {Onset},
@@ -48,9 +48,16 @@ def test_a_turn_from_onset_to_endpoint() -> None:
 
 
 def test_the_detectors_lag_counts_as_silence() -> None:
-    endpointer = Endpointer(Listening(lag_ms=64, tail_ms=96), 500)
+    endpointer = Endpointer(Listening(lag_ms=64, tail_ms=96, release=0.5), 500)
     assert hear(endpointer, (0.9, 20), (0.2, 13)) == [Onset(0), Silence(20 * FRAME)]
     assert hear(endpointer, (0.2, 1)) == [Endpoint(20 * FRAME)]
+
+
+def test_weak_words_hang_on_to_a_turn_but_begin_none() -> None:
+    endpointer = Endpointer(Listening(release=0.2), 500)
+    assert hear(endpointer, (0.3, 50)) == []
+    assert hear(endpointer, (0.9, 20), (0.3, 50)) == [Onset(50 * FRAME)]
+    assert endpointer.last == 120 * FRAME
 
 
 def test_each_verdict_comes_with_the_frame_that_completes_it() -> None:
@@ -114,14 +121,14 @@ def test_a_forgotten_run_leaves_nothing_pending() -> None:
 
 
 def test_a_weak_run_asks_for_no_more_than_half_a_cap() -> None:
-    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=160, cap_ms=16000), 500)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=160, release=0.5, cap_ms=16000), 500)
     hear(endpointer, (0.6, 1000))
     assert endpointer.onset_pending == endpointer.heard_samples - 8 * 16000
     assert hear(endpointer, (0.9, 1)) == [Onset(endpointer.heard_samples - 8 * 16000)]
 
 
 def test_a_short_endpoint_is_never_before_the_silence() -> None:
-    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=320), 200)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=320, release=0.5), 200)
     assert hear(endpointer, (0.9, 8), (0.0, 9)) == [Onset(0)]
     assert hear(endpointer, (0.0, 1)) == [Silence(8 * FRAME), Endpoint(8 * FRAME)]
 
@@ -164,7 +171,7 @@ def test_dropped_audio_moves_positions_and_is_no_silence() -> None:
 def test_the_order_of_verdicts(
     runs: list[tuple[float, int]], endpoint_ms: int, tail_ms: int
 ) -> None:
-    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=tail_ms), endpoint_ms)
+    endpointer = Endpointer(Listening(lag_ms=0, tail_ms=tail_ms, release=0.5), endpoint_ms)
     verdicts: list[Verdict] = []
     frames: list[float] = []
     for probability, count in runs:
