@@ -119,14 +119,21 @@ def matched(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[i
     ]
 
 
-def lost(reference: str, hypothesis: str) -> list[str]:
-    """The reference's words that the hypothesis dropped (not those it changed)."""
+def dropped(reference: str, hypothesis: str) -> list[str]:
+    """The reference's words that the alignment finds deleted (not those it finds changed)."""
     wanted = normalised(reference)
-    return [
-        wanted[step.reference]
-        for step in align(wanted, normalised(hypothesis))
-        if step.operation == "delete"
-    ]
+    return [wanted[i] for i in _deleted(wanted, normalised(hypothesis))]
+
+
+def lost(reference: str, whole: str, hypothesis: str) -> list[str]:
+    """Words of the transcript that one decode has right and another drops."""
+    wanted = normalised(reference)
+    right = {i for i, _ in matched(wanted, normalised(whole))}
+    return [wanted[i] for i in _deleted(wanted, normalised(hypothesis)) if i in right]
+
+
+def _deleted(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
+    return [step.reference for step in align(reference, hypothesis) if step.operation == "delete"]
 
 
 def doubled(reference: str, pieces: Sequence[str], longest: int = 3) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edge_runtime.bench import energy, words
@@ -30,7 +31,7 @@ def measure(bench: Bench) -> None:
             )
             if bench.interrupted():
                 return
-            _score(bench, after, wanted, takes)
+            _score(bench, after, cut, wanted, takes)
 
 
 def _cut(clip: Clip) -> Clip:
@@ -41,11 +42,15 @@ def _cut(clip: Clip) -> Clip:
     return short
 
 
-def _score(bench: Bench, after: str, wanted: list[str], takes: list[Take]) -> None:
+def _score(
+    bench: Bench, after: str, clips: Sequence[Clip], wanted: Sequence[str], takes: Sequence[Take]
+) -> None:
     lost: list[str] = []
+    dropped: list[str] = []
     damaged = 0
-    for whole, take in zip(wanted, takes, strict=True):
-        lost += words.lost(whole, take.text)
+    for clip, whole, take in zip(clips, wanted, takes, strict=True):
+        lost += words.lost(clip.reference, whole, take.text)
+        dropped += words.dropped(whole, take.text)
         damaged += words.normalised(whole)[-2:] != words.normalised(take.text)[-2:]
     bench.add(
         f"{after}.lost",
@@ -53,6 +58,13 @@ def _score(bench: Bench, after: str, wanted: list[str], takes: list[Take]) -> No
         len(lost),
         "",
         " ".join(lost[:8]) or f"{len(takes)} clips",
+    )
+    bench.add(
+        f"{after}.dropped",
+        f"{after} right after speech: words of the whole decode, right or wrong, dropped",
+        len(dropped),
+        "",
+        " ".join(dropped[:8]),
     )
     bench.add(
         f"{after}.damaged",

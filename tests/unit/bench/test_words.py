@@ -36,9 +36,16 @@ def test_a_set_weighs_by_words():
     assert found.rate == pytest.approx(100 / 6)
 
 
-def test_a_changed_word_is_not_a_lost_one():
-    assert words.lost("he saw the green door", "he saw a green") == ["door"]
-    assert words.lost("he saw", "he saw") == []
+def test_a_changed_word_is_not_a_dropped_one():
+    assert words.dropped("he saw the green door", "he saw a green") == ["door"]
+    assert words.dropped("he saw", "he saw") == []
+
+
+def test_a_word_is_lost_when_one_decode_has_it_right_and_the_other_drops_it():
+    # "door" was right and is gone; "green" was never right, so its lack is not a loss
+    assert words.lost("he saw the green door", "he saw the grin door", "he saw the") == ["door"]
+    # one decode splits a word wrongly, the other does not: nothing is lost
+    assert words.lost("we tell him", "we tell is him", "we tell him") == []
 
 
 def test_matched_pairs_skip_what_differs():
