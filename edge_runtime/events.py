@@ -6,7 +6,7 @@ the events of one session from 1 and is set when an event is sent.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import msgspec
 
@@ -114,9 +114,9 @@ class Closed(Event, frozen=True, kw_only=True, tag="closed"):
     audio_seconds: float
 
 
-AnyEvent = Union[
-    Ready, SpeechStart, Partial, Final, SpeechEnd, Flushed, Overrun, Warning, Error, Closed
-]
+AnyEvent = (
+    Ready | SpeechStart | Partial | Final | SpeechEnd | Flushed | Overrun | Warning | Error | Closed
+)
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,7 +153,7 @@ class Stop(Request, frozen=True, kw_only=True, tag="stop"):
     """No more audio: finish and close."""
 
 
-AnyRequest = Union[Start, Flush, Stop]
+AnyRequest = Start | Flush | Stop
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(AnyEvent)
@@ -176,11 +176,15 @@ def decode_request(text: str | bytes) -> Any:
         return _requests.decode(text)
     except msgspec.ValidationError as error:
         raise ProtocolError(
-            "bad_message", f"message not understood: {error}",
-            'Send {"type": "start"|"flush"|"stop", …} with the fields of the protocol page.', 1007,
+            "bad_message",
+            f"message not understood: {error}",
+            'Send {"type": "start"|"flush"|"stop", …} with the fields of the protocol page.',
+            1007,
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(
-            "bad_json", f"not a JSON message: {error}",
-            "Send text messages as JSON and audio as binary messages.", 1007,
+            "bad_json",
+            f"not a JSON message: {error}",
+            "Send text messages as JSON and audio as binary messages.",
+            1007,
         ) from None

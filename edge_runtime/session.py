@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, Verdict
+from edge_runtime.audio.quiet import quietest
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Config
-from edge_runtime.decode import align, guards
 from edge_runtime.decode.merge import Merger
+from edge_runtime.decode.reading import Model, Reader
 from edge_runtime.decode.segment import Segment
-from edge_runtime.decode.shape import ModelShape
-from edge_runtime.decode.tokens import Span, Vocabulary
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.events import (
     Closed,
     Event,
-    Final,
     Flushed,
     Overrun,
-    Partial,
     Reason,
     SpeechEnd,
     SpeechStart,
-    Word,
 )
 
 
@@ -43,15 +36,6 @@ class Options:
     words: bool = False
     endpoint_ms: int = 500
     speculate: bool = True
-
-
-@dataclass(frozen=True)
-class Model:
-    """What a session must know of the model that decodes its audio."""
-
-    shape: ModelShape
-    vocabulary: Vocabulary
-    latin: bool = True
 
 
 @dataclass
@@ -73,13 +57,14 @@ class Session:
     can be replayed bit for bit.
     """
 
-    def __init__(self, name: str, model: Model, config: Config, options: Options, ring: Ring
-                 ) -> None:
+    def __init__(
+        self, name: str, model: Model, config: Config, options: Options, ring: Ring
+    ) -> None:
         self.name = name
         self.options = options
         self.ring = ring
         self.tally = Tally()
-        self._model = model
+        self._reader = Reader(model, config, words=options.words)
         self._config = config
         self._endpointer = Endpointer(config.listening, options.endpoint_ms)
         self._open: Segment | None = None
@@ -131,7 +116,9 @@ class Session:
         for verdict in self._endpointer.heard(probability):
             events += self._turn(verdict)
         segment = self._open
-        if segment and self.heard_samples - segment.start >= _samples(self._config.listening.cap_ms):
+        if segment and self.heard_samples - segment.start >= _samples(
+            self._config.listening.cap_ms
+        ):
             events += self._cut(segment)
         return events
 
@@ -147,6 +134,16 @@ class Session:
         events = self._finish("stop")
         seconds = round(self.ring.written / RATE, 3)
         return events + self._later(Closed(reason=reason, audio_seconds=seconds))
+
+    def abandon(self, reason: str) -> list[Event]:
+        """End at once, without the finals that are still to come."""
+        if self.closed:
+            return []
+        self._stopped = self.closed = True
+        self._open = None
+        self._pending.clear()
+        seconds = round(self.ring.written / RATE, 3)
+        return [Closed(reason=reason, audio_seconds=seconds)]
 
     # -- decoding
 
@@ -192,6 +189,8 @@ class Session:
 
     def accept(self, hypothesis: Hypothesis) -> list[Event]:
         """Take in what was decoded for an update that `take` gave."""
+        if self.closed:
+            return []
         update = hypothesis.update
         segment = self._find(update.segment)
         if update.purpose is Purpose.FINAL:
@@ -227,7 +226,7 @@ class Session:
 
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / RATE
-        limit = int(self._model.shape.tokens_per_second * seconds) + 6
+        limit = int(self._reader.model.shape.tokens_per_second * seconds) + 6
         return Update(
             session=self.name,
             segment=segment.number,
@@ -291,7 +290,8 @@ class Session:
         # A speculation of this very window may be under way: its result is the final.
         flight = self._flight
         segment.in_flight = (
-            flight is not None and flight.purpose is Purpose.SPECULATIVE
+            flight is not None
+            and flight.purpose is Purpose.SPECULATIVE
             and (flight.segment, flight.end) == (segment.number, end)
         )
         return []
@@ -305,7 +305,9 @@ class Session:
 
     def _cut(self, segment: Segment) -> list[Event]:
         """Past the length cap: close at the quietest place, go on from there in the same turn."""
-        at = self._quietest(segment)
+        heard = self.heard_samples
+        begin = max(segment.start + RATE, heard - _samples(self._config.listening.search_ms))
+        at = begin + quietest(self.ring.read(begin, heard))
         last = self._endpointer.last
         paused = segment.paused
         events = self._close(segment, at, "cap", min(last, at))
@@ -313,17 +315,6 @@ class Session:
         if paused is not None and self._open and last > at:
             self._open.paused = paused
         return events
-
-    def _quietest(self, segment: Segment) -> int:
-        """The middle of the lowest 60 ms of the segment's last seconds."""
-        listening = self._config.listening
-        end = self.heard_samples
-        begin = max(segment.start + RATE, end - _samples(listening.search_ms))
-        block = RATE // 100
-        audio = self.ring.read(begin, end)
-        blocks = audio[: len(audio) // block * block].reshape(-1, block)
-        energy = np.convolve(np.einsum("ij,ij->i", blocks, blocks), np.ones(6), "valid")
-        return begin + (int(np.argmin(energy)) + 3) * block
 
     def _finish(self, reason: Reason) -> list[Event]:
         """Close the open segment with all audio there is, or at its last speech if it paused."""
@@ -353,39 +344,20 @@ class Session:
     def _partial(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
         if not self.options.partials:
             return []
-        spans = self._spans(hypothesis)
-        text = self._model.vocabulary.text(hypothesis.tokens)
-        start, end = hypothesis.update.start, hypothesis.update.end
-        seconds = (end - start) / RATE
-        if self._judge(text, spans, hypothesis, seconds) not in (None, "loop", "logprob"):
-            return []
-        shown = segment.merger.partial(
-            spans, hypothesis.tokens, seconds, self._until(),
-            ended=hypothesis.ended, eager=not segment.shown,
-        )
-        if shown is None:
-            self.tally.withheld += 1
-            return []
-        if not shown.stable + shown.unstable:
+        before = segment.merger.conflicts
+        partial = self._reader.partial(segment, hypothesis)
+        self.tally.withheld += segment.merger.conflicts - before
+        if partial is None:
             return []
         segment.shown = True
-        return [Partial(
-            segment=segment.number, stable=shown.stable, unstable=shown.unstable,
-            start=_seconds(max(start, segment.spoken)), end=_seconds(end),
-        )]
-
-    def _until(self) -> float:
-        """The encoder frame after which the length cap may still cut."""
-        listening = self._config.listening
-        return (listening.cap_ms - listening.search_ms) / 1000 / self._model.shape.frame_seconds
+        return [partial]
 
     def _concluded(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
         """A segment's last hypothesis: decoded again, once, if it takes back stable text."""
-        spans = self._spans(hypothesis)
-        merger = segment.merger
-        if not segment.forced and not merger.agrees(spans):
+        if not segment.forced and not self._reader.agrees(segment, hypothesis):
             segment.forced, segment.in_flight = True, False
-            segment.alternative = self._model.vocabulary.text(hypothesis.tokens)
+            vocabulary = self._reader.model.vocabulary
+            segment.alternative = vocabulary.text(hypothesis.tokens)
             segment.draft = ()
             self.tally.forced += 1
             assert segment.end is not None
@@ -395,57 +367,9 @@ class Session:
         events: list[Event] = []
         while self._pending and self._pending[0].result is not None:
             first = self._pending.popleft()
-            events += [self._final(first), *first.after]
+            events += [self._reader.final(first), *first.after]
         self.closed = self.closed or any(isinstance(event, Closed) for event in events)
         return events
-
-    def _final(self, segment: Segment) -> Final:
-        hypothesis, merger = segment.result, segment.merger
-        assert hypothesis is not None and segment.end is not None
-        spans = self._spans(hypothesis)
-        vocabulary = self._model.vocabulary
-        if segment.forced:
-            text = merger.stable + vocabulary.tail(hypothesis.tokens, len(merger.prefix))
-        else:
-            text = merger.final(spans)
-        rejected = self._judge(text, spans, hypothesis, (segment.end - segment.start) / RATE)
-        sure = hypothesis.logprobs
-        return Final(
-            segment=segment.number,
-            turn=segment.turn,
-            reason=segment.reason,
-            text=text if rejected is None else merger.stable,
-            start=_seconds(min(max(segment.start, segment.spoken), segment.last)),
-            end=_seconds(segment.last),
-            logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
-            words=self._words(segment, spans) if self.options.words and not rejected else None,
-            alternative=segment.alternative,
-            rejected=rejected,
-        )
-
-    def _words(self, segment: Segment, spans: list[Span]) -> list[Word]:
-        hypothesis = segment.result
-        assert hypothesis is not None
-        if hypothesis.align is None:
-            return []
-        times = align.word_times(spans, hypothesis.align, self._model.shape.frame_seconds)
-        offset = hypothesis.update.start / RATE
-        return [
-            Word(span.text, round(offset + start, 3), round(offset + end, 3),
-                 round(span.logprob, 3))
-            for span, (start, end) in zip(spans, times, strict=True)
-        ]
-
-    def _spans(self, hypothesis: Hypothesis) -> list[Span]:
-        return self._model.vocabulary.words(
-            hypothesis.tokens, hypothesis.logprobs, hypothesis.margins, hypothesis.frames
-        )
-
-    def _judge(self, text: str, spans: list[Span], hypothesis: Hypothesis, seconds: float
-               ) -> str | None:
-        return guards.verdict(
-            text, spans, hypothesis.logprobs, seconds, self._config.guarding, self._model.latin
-        )
 
     # -- what must be kept
 
@@ -483,6 +407,7 @@ class Session:
 def _nothing(update: Update) -> Hypothesis:
     """What a decode of silence gives."""
     return Hypothesis(update, (), (), (), (), True, 0)
+
 
 def _samples(milliseconds: int) -> int:
     return milliseconds * RATE // 1000

@@ -31,9 +31,17 @@ ALIKE = 0.75
 class Transcriber:
     """Turns whole recordings into finals, the same each time: nothing depends on a clock."""
 
-    def __init__(self, model: str | Path = "moonshine-tiny-en", *, device: str = "auto",
-                 words: bool = False, threads: int = 1, endpoint_ms: int = 500,
-                 config: Config | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path = "moonshine-tiny-en",
+        *,
+        device: str = "auto",
+        words: bool = False,
+        threads: int = 1,
+        endpoint_ms: int = 500,
+        config: Config | None = None,
+        store: Store | None = None,
+    ) -> None:
         """Loads the model; raises what `runtime.load.load` raises."""
         self._config = config or Config()
         self._options = Options(
@@ -90,8 +98,14 @@ class Transcriber:
 class WholeUtterance:
     """Decodes a recording as one segment, without a voice detector: a yardstick."""
 
-    def __init__(self, model: str | Path = "moonshine-tiny-en", *, device: str = "auto",
-                 seconds: float = 30.0, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path = "moonshine-tiny-en",
+        *,
+        device: str = "auto",
+        seconds: float = 30.0,
+        store: Store | None = None,
+    ) -> None:
         """`seconds` is the longest recording."""
         self._loaded = load(model, device, store=store)
         self._runner = Runner(self._loaded.chain, Size(1, int(seconds * RATE)))

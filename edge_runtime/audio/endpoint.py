@@ -54,7 +54,8 @@ class Endpointer:
     else. `Silence` comes `tail_ms` after the last speech, `Endpoint` comes `endpoint_ms`
     after it, never before the `Silence`: a smaller endpoint counts as `tail_ms`.
     The detector goes on saying speech for about `lag_ms` after it ended: that much of the
-    silence is taken as heard already. Times round up to frames of 32 ms. Positions are absolute samples.
+    silence is taken as heard already. Times round up to frames of 32 ms; positions are
+    absolute samples.
     """
 
     def __init__(self, listening: Listening, endpoint_ms: int) -> None:

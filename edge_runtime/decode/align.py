@@ -39,8 +39,9 @@ def token_frames(attention: NDArray[np.float32]) -> NDArray[np.int64]:
     return first
 
 
-def word_times(spans: Sequence[Span], attention: NDArray[np.float32], frame_seconds: float
-               ) -> list[tuple[float, float]]:
+def word_times(
+    spans: Sequence[Span], attention: NDArray[np.float32], frame_seconds: float
+) -> list[tuple[float, float]]:
     """Start and end of every word in seconds from the segment's start."""
     if not spans or attention.shape[0] > attention.shape[1]:
         return [(0.0, 0.0) for _ in spans]

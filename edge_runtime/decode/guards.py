@@ -24,8 +24,14 @@ def without_loop(spans: Sequence[Span]) -> list[Span]:
     return list(spans)
 
 
-def verdict(text: str, spans: Sequence[Span], logprobs: Sequence[float], seconds: float,
-            rule: Guarding, latin: bool = True) -> str | None:
+def verdict(
+    text: str,
+    spans: Sequence[Span],
+    logprobs: Sequence[float],
+    seconds: float,
+    rule: Guarding,
+    latin: bool = True,
+) -> str | None:
     """Why `text`, heard in `seconds` of audio, is not believed; `None` when it is.
 
     The reasons, in the order they are tried: `rate` (tokens a second), `loop`,

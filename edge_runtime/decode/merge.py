@@ -52,9 +52,16 @@ class Merger:
         """The tokens that stand for `stable`, to force a decode with."""
         return self._tokens
 
-    def partial(self, spans: Sequence[Span], tokens: Sequence[int], heard: float,
-                until: float = float("inf"), *, ended: bool = True, eager: bool = False
-                ) -> Shown | None:
+    def partial(
+        self,
+        spans: Sequence[Span],
+        tokens: Sequence[int],
+        heard: float,
+        until: float = float("inf"),
+        *,
+        ended: bool = True,
+        eager: bool = False,
+    ) -> Shown | None:
         """Take in a hypothesis of the first `heard` seconds of the segment.
 
         `until` bounds the encoder frame of words that may become stable; `ended`
@@ -89,8 +96,9 @@ class Merger:
                 seen.append(_Seen(span.key, heard, 1))
         self._seen = seen
 
-    def _lock(self, spans: Sequence[Span], tokens: Sequence[int], heard: float, until: float
-              ) -> None:
+    def _lock(
+        self, spans: Sequence[Span], tokens: Sequence[int], heard: float, until: float
+    ) -> None:
         count = self._covered(spans)
         ready = count
         while ready < len(spans) - self._rule.held_back and self._sure(
@@ -124,7 +132,7 @@ class Merger:
         )
 
     def _tail(self, spans: Sequence[Span], ended: bool, least: float) -> str:
-        """The unstable text: without loops, weak last words, and words a cut-off decode ran into."""
+        """The unstable text: no loops, no weak last words, none that a cut-off decode ran into."""
         shown = without_loop(list(spans))
         if not ended:
             shown = shown[:-2]
@@ -139,15 +147,13 @@ def _text(spans: Sequence[Span], last: str = "") -> str:
 
 def _rest(text: str, stable: str) -> str | None:
     """What `text` adds to `stable`; `None` where its letters differ, or go on inside a word."""
-    wanted, found, end = letters(stable), 0, 0
+    wanted, found = letters(stable), 0
     for end, character in enumerate(text):
         if found == len(wanted):
-            break
+            within = character.isalnum() or character in "'\u2019"
+            return None if wanted and within else text[end:]
         folded = letters(character)
         if not wanted.startswith(folded, found):
             return None
         found += len(folded)
-    else:
-        return "" if found == len(wanted) else None
-    within = text[end].isalnum() or text[end] in "'\u2019"
-    return None if wanted and within else text[end:]
+    return "" if found == len(wanted) else None

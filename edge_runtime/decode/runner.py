@@ -115,15 +115,15 @@ class _Decoding:
     def _deliver(self, fed: list[list[int]], queries: int) -> None:
         lane, count = self._lane, len(self._updates)
         shape = (count, queries)
-        results = {
-            name: buffer.view(shape).host.tolist() for name, buffer in lane.results.items()
-        }
+        results = {name: buffer.view(shape).host.tolist() for name, buffer in lane.results.items()}
         for row, sequence in enumerate(self._sequences):
             if sequence.done:
                 continue
             taken = sequence.take(
-                results["next_token"][row], results["logprob"][row],
-                results["margin"][row], results["frame"][row],
+                results["next_token"][row],
+                results["logprob"][row],
+                results["margin"][row],
+                results["frame"][row],
             )
             if self._updates[row].align:
                 attention = lane.align(count, queries, self._frames)
@@ -133,13 +133,25 @@ class _Decoding:
         update, sequence = self._updates[row], self._sequences[row]
         frames = self._lane.chain.shape.frames(int(self._lane.length.host[row]))
         cost = replace(
-            spent, drafted=sequence.drafted, accepted=sequence.accepted, bonus=sequence.bonus,
-            produced=sequence.produced, passes=sequence.passes, steps=sequence.steps,
+            spent,
+            drafted=sequence.drafted,
+            accepted=sequence.accepted,
+            bonus=sequence.bonus,
+            produced=sequence.produced,
+            passes=sequence.passes,
+            steps=sequence.steps,
         )
         align = None
         if update.align:
             align = np.concatenate(self._rows[row])[: len(sequence.tokens), :frames]
         return Hypothesis(
-            update, tuple(sequence.tokens), tuple(sequence.logprobs), tuple(sequence.margins),
-            tuple(sequence.frames), sequence.ended, frames, align, cost,
+            update,
+            tuple(sequence.tokens),
+            tuple(sequence.logprobs),
+            tuple(sequence.margins),
+            tuple(sequence.frames),
+            sequence.ended,
+            frames,
+            align,
+            cost,
         )

@@ -16,7 +16,8 @@ class Segment:
     The window to decode begins at `start`; speech was first heard at `spoken`.
     `end` and `reason` are set when it closes. `draft` are the newest hypothesis'
     tokens, which covered the audio up to `covered`. `paused` is the window's end
-    while speech pauses, `shown` whether a partial was ever sent, and `speculation` what was decoded for such a window.
+    while speech pauses and `speculation` what was decoded for such a window; `shown`
+    tells whether a partial was sent.
     """
 
     number: int

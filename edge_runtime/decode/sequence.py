@@ -47,8 +47,9 @@ class Sequence:
         """Tokens for the next pass: one that is certain, then the guess to check."""
         return self._fed
 
-    def take(self, tokens: Seq[int], logprobs: Seq[float], margins: Seq[float],
-             frames: Seq[int]) -> int:
+    def take(
+        self, tokens: Seq[int], logprobs: Seq[float], margins: Seq[float], frames: Seq[int]
+    ) -> int:
         """The decoder's best token after each fed one; returns how many fed rows were true."""
         fed = self._fed
         known = len(fed) - self._offer

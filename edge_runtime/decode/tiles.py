@@ -112,8 +112,9 @@ class Lane:
         }
         return self.chain.embedding.bind(bindings)
 
-    def _bind_tile(self, number: int, indices: range, rows: int, queries: int, frames: int,
-                   turn: int) -> Call:
+    def _bind_tile(
+        self, number: int, indices: range, rows: int, queries: int, frames: int, turn: int
+    ) -> Call:
         program = self.chain.tiles[number]
         here, there = number % 2, 1 - number % 2
         hidden = (rows, queries, self.chain.shape.width)
@@ -135,10 +136,13 @@ class Lane:
         }
         if number + 1 < len(self.chain.tiles):
             del offered["position_next"]
-        return program.bind({
-            name: buffer for name, buffer in offered.items()
-            if name in program.inputs or name in program.outputs
-        })
+        return program.bind(
+            {
+                name: buffer
+                for name, buffer in offered.items()
+                if name in program.inputs or name in program.outputs
+            }
+        )
 
     def align(self, rows: int, queries: int, frames: int) -> Any:
         """The (rows, queries, frames) attention of the last pass."""
@@ -147,19 +151,23 @@ class Lane:
 
     def _memory(self, rows: int, frames: int, indices: range) -> dict[str, Buffer]:
         shape = self.chain.shape
-        return self._layered("memory", self.memory, (rows, shape.heads, frames,
-                                                     shape.padded_head_dim), indices)
+        return self._layered(
+            "memory", self.memory, (rows, shape.heads, frames, shape.padded_head_dim), indices
+        )
 
     def _cache(self, name: str, turn: int, rows: int, indices: range) -> dict[str, Buffer]:
         shape = self.chain.shape
-        return self._layered(name, self.caches[turn], (rows, shape.heads, shape.past,
-                                                       shape.padded_head_dim), indices)
+        return self._layered(
+            name, self.caches[turn], (rows, shape.heads, shape.past, shape.padded_head_dim), indices
+        )
 
-    def _layered(self, name: str, buffer: Buffer, each: tuple[int, ...], indices: range
-                 ) -> dict[str, Buffer]:
+    def _layered(
+        self, name: str, buffer: Buffer, each: tuple[int, ...], indices: range
+    ) -> dict[str, Buffer]:
         """Every layer's keys and values as a view of one buffer (2·layers, …)."""
         layers, stride = self.chain.shape.decoder_layers, buffer.shape[1]
         return {
             f"{name}_{kind}_{index}": buffer.view(each, (half * layers + index) * stride)
-            for half, kind in enumerate("kv") for index in indices
+            for half, kind in enumerate("kv")
+            for index in indices
         }

@@ -80,11 +80,17 @@ class Vocabulary:
         joined = b"".join(self._bytes[token] for token in tokens)
         return joined.decode("utf-8", "replace").strip()
 
-    def words(self, tokens: Sequence[int], logprobs: Sequence[float],
-              margins: Sequence[float], frames: Sequence[int]) -> list[Span]:
+    def words(
+        self,
+        tokens: Sequence[int],
+        logprobs: Sequence[float],
+        margins: Sequence[float],
+        frames: Sequence[int],
+    ) -> list[Span]:
         """The words of `tokens`: a word begins at a token that begins with a space."""
         starts = [
-            index for index, token in enumerate(tokens)
+            index
+            for index, token in enumerate(tokens)
             if index == 0 or self._bytes[token].startswith(b" ")
         ]
         words = []
@@ -93,10 +99,18 @@ class Vocabulary:
             if text:
                 bare = self._bare_last(tokens, first, last)
                 sure = logprobs[first:last]
-                words.append(Span(
-                    text, first, last, bare, sum(sure) / len(sure), min(logprobs[first:bare]),
-                    min(margins[first:bare]), max(frames[first:last]),
-                ))
+                words.append(
+                    Span(
+                        text,
+                        first,
+                        last,
+                        bare,
+                        sum(sure) / len(sure),
+                        min(logprobs[first:bare]),
+                        min(margins[first:bare]),
+                        max(frames[first:last]),
+                    )
+                )
         return words
 
     def tail(self, tokens: Sequence[int], count: int) -> str:

@@ -119,7 +119,9 @@ class OnnxDevice:
             return HostBuffer(np.zeros(shape, dtype))
         except MemoryError:
             size = math.prod(shape) * np.dtype(dtype).itemsize
-            raise DeviceError(f"no memory for {size} bytes", "Close sessions or programs.") from None
+            raise DeviceError(
+                f"no memory for {size} bytes", "Close sessions or programs."
+            ) from None
 
     def load(self, plan: Path) -> OnnxProgram:
         if not plan.is_file():
@@ -130,9 +132,7 @@ class OnnxDevice:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
-            session = ort.InferenceSession(
-                str(plan), options, providers=["CPUExecutionProvider"]
-            )
+            session = ort.InferenceSession(str(plan), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors share no base but Exception
             raise ModelDamaged(
                 f"{plan} cannot be loaded: {error}", "Run: edge-runtime pull MODEL --again"

@@ -46,9 +46,15 @@ class Runtime:
     Loading blocks; `serving` runs the threads; `open` gives a stream.
     """
 
-    def __init__(self, config: Config, model: str | Path | None = None,
-                 device: str | None = None, *, store: Store | None = None,
-                 metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        model: str | Path | None = None,
+        device: str | None = None,
+        *,
+        store: Store | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         """Raises what `load` raises: a missing or damaged model, an unusable device."""
         self.config = config
         self.loaded: Loaded = load(
@@ -116,6 +122,9 @@ class Runtime:
                 with contextlib.suppress(asyncio.CancelledError):
                     await listening
                 await asyncio.to_thread(self._engine.stop)
+                for stream in list(self._streams.values()):
+                    stream.put(stream.session.abandon("shutdown"))
+                    self._after(stream)
 
     @staticmethod
     def _warm(runners: list[Runner]) -> None:
@@ -163,7 +172,8 @@ class Runtime:
         """Give every idle lane the most urgent update: finals first, then who waits longest."""
         while self._idle:
             wanting = [
-                (wanted, stream.waiting_since, stream) for stream in self._streams.values()
+                (wanted, stream.waiting_since, stream)
+                for stream in self._streams.values()
                 if (wanted := stream.session.wants) is not None
             ]
             if not wanting:

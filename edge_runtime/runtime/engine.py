@@ -12,7 +12,7 @@ from typing import Any
 
 from edge_runtime.decode.runner import Audio, Runner
 from edge_runtime.decode.update import Hypothesis, Update
-from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.errors import DeviceError, EdgeRuntimeError
 
 _log = logging.getLogger(__name__)
 
@@ -67,4 +67,7 @@ class Engine:
             except EdgeRuntimeError as error:
                 _log.error("update of session %s failed: %s", task.update.session, error)
                 result = error
+            except Exception as error:  # noqa: BLE001 – a lane must outlive whatever one update does
+                _log.exception("update of session %s failed", task.update.session)
+                result = DeviceError(f"an update failed: {error!r}", "Please report this.")
             self._deliver(task, result)

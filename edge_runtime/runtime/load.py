@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.decode.reading import Model
 from edge_runtime.decode.tiles import Chain
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, open_device
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import RecipeError
-from edge_runtime.session import Model
 
 DETECTOR = "silero-vad"
 LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "fi", "cs"})
@@ -33,8 +33,9 @@ class Loaded:
         return VoiceDetector(self.detector, self.device, rows)
 
 
-def load(model: str | Path, device: str = "auto", threads: int = 1, store: Store | None = None
-         ) -> Loaded:
+def load(
+    model: str | Path, device: str = "auto", threads: int = 1, store: Store | None = None
+) -> Loaded:
     """Load `model` from the store, exporting its graphs if they are not there yet.
 
     Raises `ModelMissing` when it was never pulled, `ModelDamaged`, `DeviceError`,
@@ -49,6 +50,9 @@ def load(model: str | Path, device: str = "auto", threads: int = 1, store: Store
     chain = Chain(opened, graphs)
     latin = LATIN.issuperset(recipe.languages)
     return Loaded(
-        recipe.name, opened, chain, Model(chain.shape, Vocabulary.load(graphs), latin),
+        recipe.name,
+        opened,
+        chain,
+        Model(chain.shape, Vocabulary.load(graphs), latin),
         opened.load(store.graphs(load_recipe(DETECTOR)) / "vad.onnx"),
     )

@@ -86,8 +86,8 @@ class Stream:
             if isinstance(event, Partial) and isinstance(last, Partial):
                 self._events.pop()
             elif isinstance(event, Overrun) and isinstance(last, Overrun):
-                self._events.pop()
-                event = Overrun(dropped_ms=event.dropped_ms + last.dropped_ms)
+                self._events[-1] = Overrun(dropped_ms=event.dropped_ms + last.dropped_ms)
+                continue
             self._events.append(event)
         if events:
             self._readable.set()

@@ -214,3 +214,16 @@ def test_what_cannot_be_loaded(tmp_path) -> None:
         Runtime(Config(), store=Store(tmp_path))
     with pytest.raises(ConfigError, match="unknown device 'npu'"):
         Runtime(Config(), device="npu")
+
+
+async def test_readers_are_told_when_serving_ends_before_their_stream(clip) -> None:
+    runtime = Runtime(Config())
+    async with runtime.serving():
+        stream = runtime.open(QUIET)
+        await stream.feed(clip[:16000])
+        reading = asyncio.create_task(collect(stream))
+        await asyncio.sleep(0)
+    events = await asyncio.wait_for(reading, 10)
+    assert isinstance(events[-1], Closed)
+    assert events[-1].reason == "shutdown"
+    assert runtime.sessions == 0

@@ -16,7 +16,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "leaf": ("__init__", "config", "errors", "events", "metrics"),
     "device.base": ("device.base",),
     "device": ("device",),
-    "audio pure": ("audio.endpoint", "audio.ring", "audio.__init__"),
+    "audio pure": ("audio.endpoint", "audio.quiet", "audio.ring", "audio.__init__"),
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": ("decode.tiles", "decode.runner"),

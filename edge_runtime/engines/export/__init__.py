@@ -20,8 +20,13 @@ Progress = Callable[[str, int, int], None]
 """Told the name of what is written, how many are done, and of how many."""
 
 
-def export(recipe: AnyRecipe, weights: Path, out: Path, precision: str = "fp32",
-           progress: Progress = lambda name, done, total: None) -> None:
+def export(
+    recipe: AnyRecipe,
+    weights: Path,
+    out: Path,
+    precision: str = "fp32",
+    progress: Progress = lambda name, done, total: None,
+) -> None:
     """Write all graphs of `recipe` from the files in `weights` into the folder `out`.
 
     Raises `RecipeError` for an unknown precision and `ModelDamaged` for weights
@@ -39,8 +44,9 @@ def export(recipe: AnyRecipe, weights: Path, out: Path, precision: str = "fp32",
     _export_moonshine(recipe, weights, out, dtype, progress)
 
 
-def _export_moonshine(recipe: MoonshineRecipe, weights: Path, out: Path,
-                      dtype: type[np.floating], progress: Progress) -> None:
+def _export_moonshine(
+    recipe: MoonshineRecipe, weights: Path, out: Path, dtype: type[np.floating], progress: Progress
+) -> None:
     from edge_runtime.engines import weights as readers
     from edge_runtime.engines.export import moonshine
     from edge_runtime.engines.vocabulary import read_vocabulary

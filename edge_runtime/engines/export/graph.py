@@ -87,8 +87,10 @@ class GraphWriter:
 
     def split_op(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
         index = len(self._nodes)
-        outputs = [f"{kind.lower()}_{index}_{i}" if count > 1 else f"{kind.lower()}_{index}"
-                   for i in range(count)]
+        outputs = [
+            f"{kind.lower()}_{index}_{i}" if count > 1 else f"{kind.lower()}_{index}"
+            for i in range(count)
+        ]
         self._nodes.append(helper.make_node(kind, inputs, outputs, f"{kind}_{index}", **attributes))
         return outputs
 
@@ -131,8 +133,12 @@ class GraphWriter:
     def arange(self, size: str) -> str:
         """0 … size-1, int64; `size` has shape (1,)."""
         stop = self.op("Squeeze", size, self.ints(0))
-        return self.op("Range", self.constant(np.array(0, np.int64)), stop,
-                       self.constant(np.array(1, np.int64)))
+        return self.op(
+            "Range",
+            self.constant(np.array(0, np.int64)),
+            stop,
+            self.constant(np.array(1, np.int64)),
+        )
 
     # -- result
 

@@ -23,8 +23,9 @@ def gelu(g: GraphWriter, x: str) -> str:
     return g.mul(g.mul(x, g.add(erf, g.scalar(1.0))), g.scalar(0.5))
 
 
-def heads_last(weight: NDArray[np.float32], heads: int, padded: int, rotary: int = 0,
-               scale: float = 1.0) -> NDArray[np.float32]:
+def heads_last(
+    weight: NDArray[np.float32], heads: int, padded: int, rotary: int = 0, scale: float = 1.0
+) -> NDArray[np.float32]:
     """A torch linear [heads·dim, in] as [in, heads·padded], each head zero-padded.
 
     With `rotary`, the pairs (2i, 2i+1) of the first `rotary` dimensions move to
@@ -49,8 +50,9 @@ def heads_first(weight: NDArray[np.float32], heads: int, padded: int) -> NDArray
     return wide.reshape(heads * padded, out)
 
 
-def rotary_tables(g: GraphWriter, positions: str, rotary: int, padded: int, theta: float
-                  ) -> tuple[str, str]:
+def rotary_tables(
+    g: GraphWriter, positions: str, rotary: int, padded: int, theta: float
+) -> tuple[str, str]:
     """Cosines and signed sines (…, padded) of int64 `positions`, for `rotate`.
 
     Rotary position embedding (Su et al. 2021) with frequencies theta^(-2i/rotary);

@@ -21,7 +21,9 @@ from edge_runtime.engines.recipe import MoonshineRecipe
 Weights = Mapping[str, NDArray[np.float32]]
 
 
-def tiles(recipe: MoonshineRecipe, weights: Weights, dtype: Any) -> dict[str, Callable[[], GraphWriter]]:
+def tiles(
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any
+) -> dict[str, Callable[[], GraphWriter]]:
     """The writers of all tiles by file name; each is called for one graph at a time."""
     made: dict[str, Callable[[], GraphWriter]] = {
         "encoder": lambda: encoder(recipe, weights, dtype),
@@ -43,16 +45,24 @@ def shape(recipe: MoonshineRecipe) -> ModelShape:
     """What the runner must know of these graphs."""
     dims = recipe.architecture
     return ModelShape(
-        decoder_tiles=recipe.decoder_tiles, decoder_layers=dims.decoder_layers, width=dims.width,
-        heads=dims.heads, padded_head_dim=dims.padded_head_dim, past=dims.past,
-        vocabulary=dims.vocabulary, begin=dims.bos, end=dims.eos,
+        decoder_tiles=recipe.decoder_tiles,
+        decoder_layers=dims.decoder_layers,
+        width=dims.width,
+        heads=dims.heads,
+        padded_head_dim=dims.padded_head_dim,
+        past=dims.past,
+        vocabulary=dims.vocabulary,
+        begin=dims.bos,
+        end=dims.eos,
         tokens_per_second=dims.tokens_per_second,
-        kernels=dims.conv_kernels, strides=dims.conv_strides,
+        kernels=dims.conv_kernels,
+        strides=dims.conv_strides,
     )
 
 
-def _tile(recipe: MoonshineRecipe, weights: Weights, dtype: Any, first: int, count: int
-          ) -> Callable[[], GraphWriter]:
+def _tile(
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any, first: int, count: int
+) -> Callable[[], GraphWriter]:
     return lambda: decoder_layers(recipe, weights, dtype, range(first, first + count))
 
 
@@ -73,28 +83,36 @@ def encoder(recipe: MoonshineRecipe, weights: Weights, dtype: Any) -> GraphWrite
         g, g.unsqueeze(g.arange(size), 1), shape.rotary, shape.padded_head_dim, shape.theta
     )
     for index in range(shape.encoder_layers):
-        x = _encoder_layer(g, recipe, weights, f"model.encoder.layers.{index}.", x,
-                           (cosine, sine, mask))
+        x = _encoder_layer(
+            g, recipe, weights, f"model.encoder.layers.{index}.", x, (cosine, sine, mask)
+        )
     x = layers.layer_norm(g, x, weights["model.encoder.layer_norm.weight"])
     _cross_memory(g, recipe, weights, x)
     g.output(frames, "memory_length", np.int64, ("B",))
     return g
 
 
-def _front_end(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, audio: str, length: str
-               ) -> tuple[str, str]:
+def _front_end(
+    g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, audio: str, length: str
+) -> tuple[str, str]:
     """Three convolutions: hidden (B,T,d) and its true lengths (B), in frames."""
     name = "model.encoder."
     x = g.narrow(g.unsqueeze(audio, 1))
     frames = length
     dims = recipe.architecture
-    for number, (kernel, stride) in enumerate(zip(dims.conv_kernels, dims.conv_strides,
-                                                  strict=True), start=1):
+    for number, (kernel, stride) in enumerate(
+        zip(dims.conv_kernels, dims.conv_strides, strict=True), start=1
+    ):
         x = _convolution(g, weights, f"{name}conv{number}", x, stride)
         frames = _after(g, frames, kernel, stride)
         if number == 1:
-            x = _group_norm(g, g.op("Tanh", x), frames, weights[name + "groupnorm.weight"],
-                            weights[name + "groupnorm.bias"])
+            x = _group_norm(
+                g,
+                g.op("Tanh", x),
+                frames,
+                weights[name + "groupnorm.weight"],
+                weights[name + "groupnorm.bias"],
+            )
         else:
             x = layers.gelu(g, x)
     return g.transpose(x, 0, 2, 1), frames
@@ -112,8 +130,9 @@ def _after(g: GraphWriter, frames: str, kernel: int, stride: int) -> str:
     return g.add(g.op("Div", g.op("Sub", frames, g.ints(kernel)), g.ints(stride)), g.ints(1))
 
 
-def _group_norm(g: GraphWriter, x: str, frames: str, weight: NDArray[np.float32],
-                bias: NDArray[np.float32]) -> str:
+def _group_norm(
+    g: GraphWriter, x: str, frames: str, weight: NDArray[np.float32], bias: NDArray[np.float32]
+) -> str:
     """GroupNorm with one group over the true frames only: float32 and two passes.
 
     The published model normalises over whatever it is given; with sums over
@@ -137,8 +156,14 @@ def _group_norm(g: GraphWriter, x: str, frames: str, weight: NDArray[np.float32]
     return g.narrow(g.add(scaled, g.constant(bias.reshape(1, -1, 1))))
 
 
-def _encoder_layer(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str,
-                   context: tuple[str, str, str]) -> str:
+def _encoder_layer(
+    g: GraphWriter,
+    recipe: MoonshineRecipe,
+    weights: Weights,
+    name: str,
+    x: str,
+    context: tuple[str, str, str],
+) -> str:
     cosine, sine, mask = context
     normed = layers.layer_norm(g, x, weights[name + "input_layernorm.weight"])
     q, k, v = _self_projections(g, recipe, weights, name, normed, cosine, sine)
@@ -146,10 +171,14 @@ def _encoder_layer(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, na
     mixed, _ = layers.attention(g, q, k, v, mask)
     x = g.add(x, _output_projection(g, recipe, weights, name + "self_attn", mixed))
     normed = layers.layer_norm(g, x, weights[name + "post_attention_layernorm.weight"])
-    up = g.add(_linear(g, weights, name + "mlp.fc1", normed),
-               g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"))
-    down = g.add(_linear(g, weights, name + "mlp.fc2", layers.gelu(g, up)),
-                 g.weight(weights[name + "mlp.fc2.bias"], name + "mlp.fc2.bias"))
+    up = g.add(
+        _linear(g, weights, name + "mlp.fc1", normed),
+        g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"),
+    )
+    down = g.add(
+        _linear(g, weights, name + "mlp.fc2", layers.gelu(g, up)),
+        g.weight(weights[name + "mlp.fc2.bias"], name + "mlp.fc2.bias"),
+    )
     return g.add(x, down)
 
 
@@ -157,8 +186,15 @@ def _linear(g: GraphWriter, weights: Weights, name: str, x: str) -> str:
     return g.matmul(x, g.weight(weights[name + ".weight"].T, name + ".weight"))
 
 
-def _self_projections(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str,
-                      cosine: str, sine: str) -> tuple[str, str, str]:
+def _self_projections(
+    g: GraphWriter,
+    recipe: MoonshineRecipe,
+    weights: Weights,
+    name: str,
+    x: str,
+    cosine: str,
+    sine: str,
+) -> tuple[str, str, str]:
     """Queries (scaled), keys (both rotated, (B,Q,H,D)) and values (B,H,Q,D) of self-attention."""
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
@@ -167,11 +203,14 @@ def _self_projections(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights,
     def part(kind: str, rotary: int, scale: float) -> NDArray[np.float32]:
         return layers.heads_last(weights[f"{name}{kind}_proj.weight"], heads, padded, rotary, scale)
 
-    fused = np.concatenate([
-        part("q", shape.rotary, shape.head_dim**-0.5),
-        part("k", shape.rotary, 1.0),
-        part("v", 0, 1.0),
-    ], axis=1)
+    fused = np.concatenate(
+        [
+            part("q", shape.rotary, shape.head_dim**-0.5),
+            part("k", shape.rotary, 1.0),
+            part("v", 0, 1.0),
+        ],
+        axis=1,
+    )
     packed = g.matmul(x, g.weight(fused, name + "qkv_proj.weight"))
     qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
     qk = g.op("Reshape", qk, g.ints(0, 0, 2 * heads, padded))
@@ -184,9 +223,13 @@ def _as_heads(g: GraphWriter, x: str, heads: int, padded: int) -> str:
     return g.transpose(g.op("Reshape", x, g.ints(0, 0, heads, padded)), 0, 2, 1, 3)
 
 
-def _output_projection(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str) -> str:
+def _output_projection(
+    g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str
+) -> str:
     shape = recipe.architecture
-    weight = layers.heads_first(weights[name + ".o_proj.weight"], shape.heads, shape.padded_head_dim)
+    weight = layers.heads_first(
+        weights[name + ".o_proj.weight"], shape.heads, shape.padded_head_dim
+    )
     return g.matmul(x, g.weight(weight, name + ".o_proj.weight"))
 
 
@@ -195,16 +238,24 @@ def _cross_memory(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, x: 
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
     names = [(kind, index) for kind in "kv" for index in range(shape.decoder_layers)]
-    fused = np.concatenate([
-        layers.heads_last(weights[f"model.decoder.layers.{i}.encoder_attn.{kind}_proj.weight"],
-                          heads, padded)
-        for kind, i in names
-    ], axis=1)
+    fused = np.concatenate(
+        [
+            layers.heads_last(
+                weights[f"model.decoder.layers.{i}.encoder_attn.{kind}_proj.weight"], heads, padded
+            )
+            for kind, i in names
+        ],
+        axis=1,
+    )
     packed = g.matmul(x, g.weight(fused, "cross_proj.weight"))
     parts = g.split(packed, [heads * padded] * len(names), axis=-1)
     for (kind, index), value in zip(names, parts, strict=True):
-        g.output(_as_heads(g, value, heads, padded), f"memory_{kind}_{index}", g.dtype,
-                 ("B", heads, "T", padded))
+        g.output(
+            _as_heads(g, value, heads, padded),
+            f"memory_{kind}_{index}",
+            g.dtype,
+            ("B", heads, "T", padded),
+        )
 
 
 def embedding(recipe: MoonshineRecipe, dtype: Any) -> GraphWriter:
@@ -217,8 +268,9 @@ def embedding(recipe: MoonshineRecipe, dtype: Any) -> GraphWriter:
     return g
 
 
-def decoder_layers(recipe: MoonshineRecipe, weights: Weights, dtype: Any, indices: Sequence[int]
-                   ) -> GraphWriter:
+def decoder_layers(
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any, indices: Sequence[int]
+) -> GraphWriter:
     """A run of decoder layers, with the head where the last layer is among them.
 
     `hidden` (B,Q,d), `position` (B) of the first row, `past_k_i`, `past_v_i`
@@ -332,8 +384,9 @@ class _DecoderTile:
         if not self.padding:
             self.padding = layers.padding_mask(g, g.size(k, 2), self.length)
         normed = layers.layer_norm(g, x, weights[name + "post_attention_layernorm.weight"])
-        weight = layers.heads_last(weights[name + "encoder_attn.q_proj.weight"], heads, padded,
-                                   scale=shape.head_dim**-0.5)
+        weight = layers.heads_last(
+            weights[name + "encoder_attn.q_proj.weight"], heads, padded, scale=shape.head_dim**-0.5
+        )
         q = g.matmul(normed, g.weight(weight, name + "encoder_attn.q_proj.weight"))
         keys = g.transpose(k, 0, 1, 3, 2)
         mixed, peaks = layers.attention(g, _as_heads(g, q, heads, padded), keys, v, self.padding)
@@ -343,13 +396,17 @@ class _DecoderTile:
         """The gated MLP: fc2(silu(gate) · value)."""
         g, weights = self.g, self.weights
         normed = layers.layer_norm(g, x, weights[name + "final_layernorm.weight"])
-        both = g.add(_linear(g, weights, name + "mlp.fc1", normed),
-                     g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"))
+        both = g.add(
+            _linear(g, weights, name + "mlp.fc1", normed),
+            g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"),
+        )
         inner = weights[name + "mlp.fc2.weight"].shape[1]
         value, gate = g.split(both, [inner, inner], axis=-1)
         gated = g.mul(g.mul(gate, g.op("Sigmoid", gate)), value)
-        return g.add(_linear(g, weights, name + "mlp.fc2", gated),
-                     g.weight(weights[name + "mlp.fc2.bias"], name + "mlp.fc2.bias"))
+        return g.add(
+            _linear(g, weights, name + "mlp.fc2", gated),
+            g.weight(weights[name + "mlp.fc2.bias"], name + "mlp.fc2.bias"),
+        )
 
     def head(self, x: str, align: str) -> None:
         """The best token and how sure it is; the logits stay inside."""

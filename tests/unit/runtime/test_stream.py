@@ -10,11 +10,12 @@ import pytest
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Ring
 from edge_runtime.config import Config
+from edge_runtime.decode.reading import Model
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.events import Closed, Flushed, Overrun, Partial, SpeechEnd
 from edge_runtime.runtime.stream import Stream
-from edge_runtime.session import Model, Options, Session
+from edge_runtime.session import Options, Session
 
 SHAPE = ModelShape(
     decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,

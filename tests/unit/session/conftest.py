@@ -11,6 +11,7 @@ import pytest
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Ring
 from edge_runtime.config import Config
+from edge_runtime.decode.reading import Model
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
@@ -24,7 +25,7 @@ from edge_runtime.events import (
     SpeechEnd,
     SpeechStart,
 )
-from edge_runtime.session import Model, Options, Session
+from edge_runtime.session import Options, Session
 
 WORD = 10
 """Frames of speech that a word takes."""

@@ -106,7 +106,7 @@ def test_a_result_for_audio_that_has_gone_is_still_a_result(open_client, legal, 
 
 def held(session: Session) -> int:
     """Bytes of all that hangs on a session, the model aside."""
-    seen = {id(session._model)}
+    seen = {id(session._reader.model)}
     waiting: list[object] = [session]
     total = 0
     while waiting:

@@ -1,0 +1,124 @@
+"""What a hypothesis says: the words in it, whether to believe them, the event that tells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from edge_runtime.config import Config
+from edge_runtime.decode import align, guards
+from edge_runtime.decode.segment import Segment
+from edge_runtime.decode.shape import ModelShape
+from edge_runtime.decode.tokens import Span, Vocabulary
+from edge_runtime.decode.update import Hypothesis
+from edge_runtime.events import Final, Partial, Word
+
+_BEARABLE = (None, "loop", "logprob")
+"""Verdicts that keep no partial back: its tail is cut where it loops or is weak."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a session must know of the model that decodes its audio."""
+
+    shape: ModelShape
+    vocabulary: Vocabulary
+    latin: bool = True
+
+
+class Reader:
+    """Turns hypotheses of a model into partials and finals; holds no state of a stream."""
+
+    def __init__(self, model: Model, config: Config, *, words: bool) -> None:
+        """`words` asks for the times of a final's words."""
+        self.model = model
+        self._guarding = config.guarding
+        self._words = words
+        listening = config.listening
+        # What was said after this encoder frame may yet fall to the next segment.
+        safe = (listening.cap_ms - listening.search_ms) / 1000
+        self._until = safe / model.shape.frame_seconds
+
+    def agrees(self, segment: Segment, hypothesis: Hypothesis) -> bool:
+        """Whether the hypothesis takes back nothing that is stable."""
+        return segment.merger.agrees(self._spans(hypothesis))
+
+    def partial(self, segment: Segment, hypothesis: Hypothesis) -> Partial | None:
+        """What to show of the open segment, `None` for nothing; its merger takes the words in."""
+        update = hypothesis.update
+        seconds = (update.end - update.start) / self.model.shape.rate
+        spans = self._spans(hypothesis)
+        text = self.model.vocabulary.text(hypothesis.tokens)
+        if self._verdict(text, spans, hypothesis, seconds) not in _BEARABLE:
+            return None
+        shown = segment.merger.partial(
+            spans,
+            hypothesis.tokens,
+            seconds,
+            self._until,
+            ended=hypothesis.ended,
+            eager=not segment.shown,
+        )
+        if shown is None or not shown.stable + shown.unstable:
+            return None
+        return Partial(
+            segment=segment.number,
+            stable=shown.stable,
+            unstable=shown.unstable,
+            start=self._seconds(max(update.start, segment.spoken)),
+            end=self._seconds(update.end),
+        )
+
+    def final(self, segment: Segment) -> Final:
+        """The final of a closed segment that has its result."""
+        hypothesis, merger, end = segment.result, segment.merger, segment.end
+        assert hypothesis is not None
+        assert end is not None
+        spans = self._spans(hypothesis)
+        if merger.agrees(spans):
+            text = merger.final(spans)
+        else:  # forced, and the last stable word was gone on with: "See" became "Seeing"
+            tail = self.model.vocabulary.tail(hypothesis.tokens, len(merger.prefix))
+            text = merger.stable + tail
+        seconds = (end - segment.start) / self.model.shape.rate
+        rejected = self._verdict(text, spans, hypothesis, seconds)
+        sure = hypothesis.logprobs
+        return Final(
+            segment=segment.number,
+            turn=segment.turn,
+            reason=segment.reason,
+            text=text if rejected is None else merger.stable,
+            start=self._seconds(min(max(segment.start, segment.spoken), segment.last)),
+            end=self._seconds(segment.last),
+            logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
+            words=self._timed(hypothesis, spans) if self._words and not rejected else None,
+            alternative=segment.alternative,
+            rejected=rejected,
+        )
+
+    def _timed(self, hypothesis: Hypothesis, spans: list[Span]) -> list[Word]:
+        if hypothesis.align is None:
+            return []
+        times = align.word_times(spans, hypothesis.align, self.model.shape.frame_seconds)
+        offset = hypothesis.update.start / self.model.shape.rate
+        return [
+            Word(
+                span.text, round(offset + start, 3), round(offset + end, 3), round(span.logprob, 3)
+            )
+            for span, (start, end) in zip(spans, times, strict=True)
+        ]
+
+    def _spans(self, hypothesis: Hypothesis) -> list[Span]:
+        return self.model.vocabulary.words(
+            hypothesis.tokens, hypothesis.logprobs, hypothesis.margins, hypothesis.frames
+        )
+
+    def _verdict(
+        self, text: str, spans: list[Span], hypothesis: Hypothesis, seconds: float
+    ) -> str | None:
+        return guards.verdict(
+            text, spans, hypothesis.logprobs, seconds, self._guarding, self.model.latin
+        )
+
+    def _seconds(self, samples: int) -> float:
+        return round(samples / self.model.shape.rate, 3)
