@@ -18,13 +18,13 @@ from edge_runtime.events import Event
 from edge_runtime.runtime.load import Loaded, load
 from edge_runtime.session import Options, Session
 
-BATCH = 8
+BATCH = 12
 """Segments decoded together."""
 
-AHEAD = 16
+AHEAD = 24
 """Segments gathered before decoding, so that those of a batch are about as long."""
 
-ALIKE = 0.75
+ALIKE = 0.7
 """The shortest of a batch is at least this share of its longest."""
 
 

@@ -75,7 +75,7 @@ class _Decoding:
         self._updates = updates
         self._frames = frames
         self._turn = 0
-        self._calls: dict[tuple[int, int], Call] = {}
+        self._calls: dict[tuple[int, int, int], Call] = {}
         most = shape.past - 16
         self._sequences = [
             Sequence(shape.begin, shape.end, update.forced, update.draft, min(update.limit, most))
@@ -88,35 +88,38 @@ class _Decoding:
         return all(sequence.done for sequence in self._sequences)
 
     def advance(self) -> None:
-        """One decoder pass over all rows; rows that are done feed their last token again."""
-        lane, count = self._lane, len(self._updates)
-        fed = [sequence.feed() for sequence in self._sequences]
-        queries = max(len(f) for f, s in zip(fed, self._sequences, strict=True) if not s.done)
+        """One decoder pass over the rows up to the last that is not done.
+
+        Rows lie densely, so that those at the end can be left out: a batch whose longest
+        comes first shrinks as it goes. Done rows before it feed their last token again.
+        """
+        lane = self._lane
+        count = 1 + max(row for row, each in enumerate(self._sequences) if not each.done)
+        fed = [sequence.feed() for sequence in self._sequences[:count]]
+        queries = max(len(f) for f, s in zip(fed, self._sequences, strict=False) if not s.done)
         tokens = lane.tokens.view((count, queries)).host
         position = lane.positions[self._turn].view((count,)).host
         tokens[...] = 0
-        for row, sequence in enumerate(self._sequences):
+        for row, sequence in enumerate(self._sequences[:count]):
             offered = fed[row][:queries]
             tokens[row, : len(offered)] = offered
             position[row] = sequence.position
-        self._call(queries)
-        self._deliver(fed, queries)
+        self._call(count, queries)
+        self._deliver(count, queries)
         self._turn = 1 - self._turn
 
-    def _call(self, queries: int) -> None:
-        lane = self._lane
-        call = self._calls.get((queries, self._turn))
+    def _call(self, count: int, queries: int) -> None:
+        lane, key = self._lane, (count, queries, self._turn)
+        call = self._calls.get(key)
         if call is None:
-            call = lane.decoder_pass(len(self._updates), queries, self._frames, self._turn)
-            self._calls[queries, self._turn] = call
+            call = self._calls[key] = lane.decoder_pass(count, queries, self._frames, self._turn)
         call(lane.stream)
         lane.stream.synchronize()
 
-    def _deliver(self, fed: list[list[int]], queries: int) -> None:
-        lane, count = self._lane, len(self._updates)
-        shape = (count, queries)
+    def _deliver(self, count: int, queries: int) -> None:
+        lane, shape = self._lane, (count, queries)
         results = {name: buffer.view(shape).host.tolist() for name, buffer in lane.results.items()}
-        for row, sequence in enumerate(self._sequences):
+        for row, sequence in enumerate(self._sequences[:count]):
             if sequence.done:
                 continue
             taken = sequence.take(
