@@ -129,6 +129,8 @@ class OnnxDevice:
         options = ort.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
+        # Patterns are kept for every shape that was ever seen: with ours that never ends.
+        options.enable_mem_pattern = False
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:

@@ -128,10 +128,11 @@ class Runtime:
 
     @staticmethod
     def _warm(runners: list[Runner]) -> None:
-        """Run everything once: the first call of a program allocates."""
-        silence = np.zeros(2 * RATE, np.float32)
-        update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=(3, 4), limit=8)
+        """Run the largest update there can be: what is allocated for it serves all others."""
         for runner in runners:
+            silence = np.zeros(runner.size.samples, np.float32)
+            guess = (3,) * runner.chain.shape.past
+            update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=guess)
             runner.run([update], [[silence]])
 
     # -- hearing
