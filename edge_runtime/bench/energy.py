@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from edge_runtime.audio import RATE
 
 FRAME = 320  # 20 ms
-_RANGE = 10.0**-3  # 30 dB
+RANGE_DB = 30.0
+VOICED_DB = 20.0
+"""What counts for the onset: within 30 dB lies the noise floor of many clean recordings."""
+
 _SILENT = 1e-10  # −100 dB of full scale: below it there is nothing to find
 
 
@@ -39,10 +42,10 @@ def frame_energies(pcm: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray((frames * frames).mean(axis=1))
 
 
-def speech(pcm: NDArray[np.float32]) -> Span | None:
+def speech(pcm: NDArray[np.float32], below_db: float = RANGE_DB) -> Span | None:
     """Where speech is, or None where the clip is silent or shorter than three frames.
 
-    A frame is loud when it lies within 30 dB of the 95th percentile of the
+    A frame is loud when it lies within `below_db` of the 95th percentile of the
     clip's frame energies. Speech starts with the first of three loud frames in
     a row and ends with the last loud frame.
     """
@@ -52,7 +55,7 @@ def speech(pcm: NDArray[np.float32]) -> Span | None:
     level = float(np.percentile(energies, 95))
     if level < _SILENT:
         return None
-    loud = energies >= level * _RANGE
+    loud = energies >= level * 10.0 ** (-below_db / 10)
     starts = np.flatnonzero(loud[:-2] & loud[1:-1] & loud[2:])
     if not len(starts):
         return None

@@ -13,11 +13,11 @@ def final_after(take: Take, span: energy.Span) -> float | None:
     return written[-1] - span.close if written else None
 
 
-def first_partial_after(take: Take, span: energy.Span) -> float | None:
-    """Seconds from the onset of speech to the first partial that shows text, or None."""
+def first_partial_after(take: Take, onset: float) -> float | None:
+    """Seconds from `onset` to the first partial that shows text, or None."""
     for at, partial in take.partials:
         if (partial.stable + partial.unstable).strip():
-            return at - span.onset
+            return at - onset
     return None
 
 

@@ -17,16 +17,20 @@ def add(
     """Adds `final.*` and `first.*`, their names after `prefix`, their labels after `whose`."""
     finals: list[float] = []
     firsts: list[float] = []
+    faint: list[float] = []
     right: list[bool] = []
     for clip, take in zip(clips, takes, strict=True):
         span = energy.speech(clip.pcm)
         if span is None:
             continue
         final = latency.final_after(take, span)
-        first = latency.first_partial_after(take, span)
+        voiced = energy.speech(clip.pcm, energy.VOICED_DB) or span
+        first = latency.first_partial_after(take, voiced.onset)
+        after_faint = latency.first_partial_after(take, span.onset)
         word = latency.first_word_right(take, clip.reference)
         finals += [] if final is None else [1000 * final]
         firsts += [] if first is None else [1000 * first]
+        faint += [] if after_faint is None else [1000 * after_faint]
         right += [] if word is None else [word]
     early = sum(value < 0 for value in finals)
     note = f"{len(finals)} clips" + (f", {early} before the end of speech" if early else "")
@@ -45,6 +49,13 @@ def add(
             percentile(firsts, q),
             "ms",
             f"{len(firsts)} clips",
+        )
+        bench.add(
+            f"{prefix}first.faint.p{q}",
+            f"{whose}first partial after the first sound within 30 dB p{q}",
+            percentile(faint, q),
+            "ms",
+            "the noise floor, in many clips",
         )
     bench.add(
         f"{prefix}first.right",

@@ -55,3 +55,12 @@ def test_trimming_keeps_speech_only():
     assert energy.trimmed(pcm).tolist() == signal(0.5, 0.5, 0.5).tolist()
     silent = np.zeros(960, np.float32)
     assert energy.trimmed(silent) is silent
+
+
+def test_an_onset_may_ask_for_more_than_the_noise_floor():
+    # 25 dB below the loudest for 10 frames, then speech
+    pcm = signal(*[0.056] * 10, *[1.0] * 20)
+    faint, voiced = energy.speech(pcm), energy.speech(pcm, energy.VOICED_DB)
+    assert faint is not None
+    assert voiced is not None
+    assert (faint.start, voiced.start) == (0, 10 * 320)

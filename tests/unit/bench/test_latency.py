@@ -20,8 +20,8 @@ def test_the_first_partial_is_the_first_that_shows_text(said):
     one = said.take(
         said.partial(0.7, "", " "), said.partial(0.9, "", "One"), said.partial(1.2, "", "One two")
     )
-    assert latency.first_partial_after(one, SPAN) == pytest.approx(0.4)
-    assert latency.first_partial_after(said.take(said.final(3.5, "One.")), SPAN) is None
+    assert latency.first_partial_after(one, SPAN.onset) == pytest.approx(0.4)
+    assert latency.first_partial_after(said.take(said.final(3.5, "One.")), SPAN.onset) is None
 
 
 @pytest.mark.parametrize(
