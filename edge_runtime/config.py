@@ -62,7 +62,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
 
     threshold: float = 0.5
-    release: float = 0.2
+    release: float = 0.15
     strong: float = 0.8
     evidence: int = 4
     lag_ms: int = 96
@@ -98,14 +98,14 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_ms: int = 250
     retry_ms: int = 100
     hop_ms: int = 200
-    hop_factor: float = 5.0
+    hop_factor: float = 5.5
     stable_ms: int = 500
     stable_after_ms: int = 1800
     stable_logprob: float = -0.5
     stable_margin: float = 1.25
     held_back: int = 1
     tail_logprob: float = -0.7
-    eager_logprob: float = -1.0
+    eager_logprob: float = -0.8
 
     def __post_init__(self) -> None:
         _within(
