@@ -10,7 +10,6 @@ import typer
 
 from edge_runtime.errors import MissingExtra
 
-MANIFEST = Path("../shared/data/manifest.tsv")
 PAPER = 150
 """Columns of the table in a file or a pipe."""
 
@@ -24,9 +23,9 @@ edge-runtime bench clips/manifest.tsv --json figures.json    figures for a file 
 
 def bench(
     manifest: Annotated[
-        Path,
+        Path | None,
         typer.Argument(help="Tab-separated: id, path, transcript, condition."),
-    ] = MANIFEST,
+    ] = None,
     rows: Annotated[
         str, typer.Option(metavar="ROW,…", help="Only these rows; `list` shows them.")
     ] = "",
@@ -73,6 +72,8 @@ def bench(
         for name, said in ROWS.items():
             typer.echo(f"{name:<12}{said}")
         return
+    if manifest is None:
+        raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
     wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
     options = Options(quick, streams, url, peer, minutes, model, device, config, keep)
     console = Console(stderr=True)

@@ -36,7 +36,6 @@ class Sequence:
         self.frames: list[int] = []
         self.position = 0
         self.ended = False
-        self.end_logprob = 0.0
         self.done = False
         self._aside: list[int] = []
         self.drafted = len(self._draft)
@@ -82,7 +81,6 @@ class Sequence:
         self.produced += 1
         if token == self._end:
             self.ended = self.done = True
-            self.end_logprob = logprob
             return
         self.tokens.append(token)
         self.logprobs.append(logprob)

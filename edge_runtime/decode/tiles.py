@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +78,21 @@ class Lane:
     def encode(self, rows: int, samples: int) -> None:
         """Encode the first `samples` of the first `rows` rows of `audio`, true lengths in `length`.
 
-        Cross-attention keys and values stay in the lane's memory for `decoder_pass`.
+        Cross-attention keys and values stay in the lane's memory for `decoder_pass`. Where a
+        batch saves nothing, rows go one by one: the scratch memory is that of one row.
         """
+        step = rows if self.chain.device.batches else 1
+        for first in range(0, rows, step):
+            self._encode(first, step, samples)
+
+    def _encode(self, first: int, rows: int, samples: int) -> None:
         shape = self.chain.shape
+        frames = shape.frames(samples)
         bindings: dict[str, Buffer] = {
-            "audio": self.audio.view((rows, samples)),
-            "length": self.length.view((rows,)),
-            "memory_length": self.memory_length.view((rows,)),
-            **self._memory(rows, shape.frames(samples), range(shape.decoder_layers)),
+            "audio": self.audio.view((rows, samples), first * samples),
+            "length": self.length.view((rows,), first),
+            "memory_length": self.memory_length.view((rows,), first),
+            **self._memory(rows, frames, range(shape.decoder_layers), first),
         }
         self.chain.encoder.run(bindings, self.stream)
 
@@ -149,11 +157,10 @@ class Lane:
         last = 1 - (len(self.chain.tiles) - 1) % 2
         return self.aligns[last].view((rows, queries, frames)).host
 
-    def _memory(self, rows: int, frames: int, indices: range) -> dict[str, Buffer]:
+    def _memory(self, rows: int, frames: int, indices: range, first: int = 0) -> dict[str, Buffer]:
         shape = self.chain.shape
-        return self._layered(
-            "memory", self.memory, (rows, shape.heads, frames, shape.padded_head_dim), indices
-        )
+        each = (rows, shape.heads, frames, shape.padded_head_dim)
+        return self._layered("memory", self.memory, each, indices, first)
 
     def _cache(self, name: str, turn: int, rows: int, indices: range) -> dict[str, Buffer]:
         shape = self.chain.shape
@@ -162,12 +169,13 @@ class Lane:
         )
 
     def _layered(
-        self, name: str, buffer: Buffer, each: tuple[int, ...], indices: range
+        self, name: str, buffer: Buffer, each: tuple[int, ...], indices: range, first: int = 0
     ) -> dict[str, Buffer]:
-        """Every layer's keys and values as a view of one buffer (2·layers, …)."""
+        """Every layer's keys and values, from row `first` on, as a view of one (2·layers, …)."""
         layers, stride = self.chain.shape.decoder_layers, buffer.shape[1]
+        row = first * math.prod(each[1:])
         return {
-            f"{name}_{kind}_{index}": buffer.view(each, (half * layers + index) * stride)
+            f"{name}_{kind}_{index}": buffer.view(each, (half * layers + index) * stride + row)
             for half, kind in enumerate("kv")
             for index in indices
         }

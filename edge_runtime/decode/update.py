@@ -69,9 +69,9 @@ class Hypothesis:
 
     `tokens` are text tokens without begin and end marks; `logprobs`, `margins`
     (best minus second logit) and `frames` (encoder frame where attention peaks)
-    belong to them one by one. `ended` tells whether the end mark was reached,
-    `end_logprob` how sure it was. `align` is (tokens, frames) float32 attention,
-    when asked for; `frame_count` is the number of encoder frames.
+    belong to them one by one. `ended` tells whether the end mark was reached.
+    `align` is (tokens, frames) float32 attention, when asked for; `frame_count`
+    is the number of encoder frames.
     """
 
     update: Update

@@ -83,6 +83,8 @@ class Device(Protocol):
 
     name: str
     integrated: bool
+    batches: bool
+    """Whether a large call on a batch costs less than its rows one by one."""
     lanes: int
 
     def alloc(self, shape: tuple[int, ...], dtype: Any, kind: Kind = "device") -> Buffer:

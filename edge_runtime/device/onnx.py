@@ -107,6 +107,7 @@ class OnnxDevice:
     """The CPU: one lane for each core, `threads` threads inside a call."""
 
     integrated = True
+    batches = False
 
     def __init__(self, threads: int = 1, lanes: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
