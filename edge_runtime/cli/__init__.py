@@ -19,7 +19,7 @@ COMMANDS = {
     "transcribe": "Turn files, a pipe or a microphone into text.",
     "serve": "Serve live speech to text over a WebSocket.",
     "listen": "Show live captions from a running server.",
-    "pull": "Fetch a model's weights and build its plans.",
+    "pull": "Fetch a model's weights and make its graphs.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }
 
