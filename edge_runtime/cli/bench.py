@@ -14,6 +14,7 @@ PAPER = 150
 """Columns of the table in a file or a pipe."""
 
 EXAMPLES = """\
+edge-runtime bench audio/manifest.tsv --rows whole,ready     the clips of a checkout
 edge-runtime bench clips/manifest.tsv                        all rows, about two hours
 edge-runtime bench clips/manifest.tsv --quick 10             ten clips a row
 edge-runtime bench clips/manifest.tsv --rows whole,ready     two rows
@@ -56,7 +57,7 @@ def bench(
     """Measure accuracy, latency and cost on this machine.
 
     Prints every figure beside its target; Ctrl-C prints what is there. The exit
-    code is 1 when a target was missed or a row failed.
+    code is 1 when a target was missed or a row failed, 130 after Ctrl-C.
     """
     _check()
     from rich.console import Console
