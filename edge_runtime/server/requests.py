@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from edge_runtime.audio.endpoint import ENDPOINT_MS_MAX, ENDPOINT_MS_MIN
 from edge_runtime.config import nearest
 from edge_runtime.errors import ProtocolError
 from edge_runtime.events import AnyRequest, Encoding, Flush, Start, Stop, decode_request
 
-ENDPOINT_MS = (200, 10_000)
 ENCODINGS: tuple[str, ...] = get_args(Encoding)
 _RECORDS = {"start": Start, "flush": Flush, "stop": Stop}
 _UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
@@ -31,12 +31,11 @@ def read(text: bytes) -> AnyRequest:
 
 
 def _check(start: Start) -> None:
-    low, high = ENDPOINT_MS
-    if not low <= start.endpoint_ms <= high:
+    if not ENDPOINT_MS_MIN <= start.endpoint_ms <= ENDPOINT_MS_MAX:
         raise ProtocolError(
             "bad_endpoint",
             f"endpoint_ms is {start.endpoint_ms}",
-            f"Choose {low} to {high} ms of silence; 500 is the default.",
+            f"Choose {ENDPOINT_MS_MIN} to {ENDPOINT_MS_MAX} ms of silence; 500 is the default.",
         )
     if start.source is not None and start.source.split(":", 1)[0] != "mic":
         raise ProtocolError(
