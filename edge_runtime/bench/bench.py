@@ -44,7 +44,6 @@ class Options:
     model: str = ""
     device: str = ""
     config: Path | None = None
-    keep: Path | None = None
 
     @property
     def arguments(self) -> list[str]:

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,7 +30,6 @@ class Server:
     url: str
     process: Process | None = None
     ready_after: float | None = None
-    health: dict[str, object] = field(default_factory=dict)
 
     @property
     def site(self) -> str:

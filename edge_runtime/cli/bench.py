@@ -76,7 +76,7 @@ def bench(
     if manifest is None:
         raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
     wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
-    options = Options(quick, streams, url, peer, minutes, model, device, config, keep)
+    options = Options(quick, streams, url, peer, minutes, model, device, config)
     console = Console(stderr=True)
     machine = hardware()
     with progress(console) as bars:
