@@ -248,7 +248,9 @@ def load_recipe(name_or_path: str | Path) -> AnyRecipe:
     try:
         recipe = msgspec.toml.decode(path.read_bytes(), type=MoonshineRecipe | SileroRecipe)
     except OSError as error:
-        raise RecipeError(f"{path} cannot be read: {error.strerror}") from error
+        raise RecipeError(
+            f"{path} cannot be read: {error.strerror}", "Give this user read permission."
+        ) from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: {error}", "Correct the recipe.") from error
     if path.stem != recipe.name:
