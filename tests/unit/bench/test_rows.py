@@ -11,7 +11,7 @@ from edge_runtime.bench.alignment import Spoken
 from edge_runtime.bench.bench import Bench, Options, progress
 from edge_runtime.bench.hardware import Hardware, cpu_name
 from edge_runtime.bench.manifest import Manifest
-from edge_runtime.bench.rows import chosen, hour, same, times
+from edge_runtime.bench.rows import chosen, hour, measure, same, times
 from edge_runtime.bench.rows.hour import Mark
 from edge_runtime.bench.take import Arrival
 from edge_runtime.errors import ConfigError
@@ -29,6 +29,14 @@ def test_rows_keep_their_order_and_unknown_ones_are_told():
     assert len(chosen([])) == 10
     with pytest.raises(ConfigError, match="no row is called nine"):
         chosen(["nine"])
+
+
+@pytest.mark.parametrize("row", ["same", "hour", "ready"])
+def test_rows_about_our_own_process_do_not_measure_it_in_place_of_the_server_at_url(bench, row):
+    bench.options = Options(url="ws://elsewhere/v1/stream")
+    measure(bench, [row], lambda name: None)
+    assert "Leave --url out." in bench.failed[row]
+    assert list(bench.figures) == []
 
 
 def test_takes_are_the_same_but_for_arrival_and_session(said):
