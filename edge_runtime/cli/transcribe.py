@@ -26,7 +26,7 @@ arecord -q -t raw -f S16_LE -r 48000 | edge-runtime transcribe --live --raw-rate
 def transcribe(
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Audio files; - reads raw PCM from a pipe."),
+        typer.Argument(metavar="FILE", help="Audio files; - reads raw PCM from a pipe."),
     ] = None,
     mic: Annotated[bool, typer.Option("--mic", help="Listen to a microphone, live.")] = False,
     mic_name: Annotated[
