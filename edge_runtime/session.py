@@ -386,7 +386,9 @@ class Session:
             return self._open.start
         onset = self._endpointer.onset_pending
         at = self.heard_samples if onset is None else onset
-        return max(0, self._floor, at - _samples(self._config.listening.padding_ms))
+        padded = max(0, self._floor, at - _samples(self._config.listening.padding_ms))
+        # A flush may have ended within the frame that is heard next.
+        return min(self.heard_samples, padded)
 
     def _lose(self, samples: int) -> list[Event]:
         """Go on after the ring overwrote audio: windows begin where there still is some."""

@@ -27,6 +27,17 @@ def test_room_is_what_can_be_fed_without_loss(open_client) -> None:
     assert overrun == Overrun(dropped_ms=100)
 
 
+def test_room_leaves_the_frame_that_a_flush_ended_within(open_client) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    session = client.session
+    client.speak(40)
+    session.feed(np.zeros(100, np.float32))
+    client.flush()
+    client.decode()
+    assert session.feed(np.zeros(session.room, np.float32)) == []
+    assert len(session.frame()) == FRAME
+
+
 def test_lost_audio_is_counted_once(open_client) -> None:
     """In small pieces, with nobody listening: what was overwritten, and no more."""
     session = open_client(seconds=4.0).session
