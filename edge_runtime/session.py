@@ -163,7 +163,7 @@ class Session:
         if segment.paused is not None:
             new = self.options.speculate and segment.covered != segment.paused
             return Purpose.SPECULATIVE if new and segment.start < segment.paused else None
-        behind = self.heard_samples - max(segment.covered, segment.spoken)
+        behind = self.heard_samples - max(segment.start, segment.covered, segment.spoken)
         if self.options.partials and not self._endpointer.silent and behind >= self._hop:
             return Purpose.PARTIAL
         return None

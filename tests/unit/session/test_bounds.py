@@ -82,6 +82,16 @@ def test_an_overrun_says_how_much_and_goes_on(open_client, legal) -> None:
     assert all(update.start >= 0 for update in client.updates)
 
 
+def test_an_overrun_leaves_nothing_to_decode_until_more_is_heard(open_client) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(60)
+    client.session.feed(np.ones(8 * RATE, np.float32))
+    assert client.session.wants is None
+    while client.session.wants is None:
+        client.session.heard(0.9)
+    assert client.take().start == client.session.ring.oldest
+
+
 def test_a_segment_whose_audio_is_gone_ends_empty(open_client, legal) -> None:
     """A device that cannot keep up must not be asked for audio that was overwritten."""
     client = open_client(seconds=4.0, auto=False)
