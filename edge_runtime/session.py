@@ -160,6 +160,8 @@ class Session:
         segment = self._open
         if segment is None or self._flight is not None or self._pending:
             return None
+        if self._endpointer.last <= segment.spoken:  # nothing was said since the cut
+            return None
         if segment.paused is not None:
             new = self.options.speculate and segment.covered != segment.paused
             return Purpose.SPECULATIVE if new and segment.start < segment.paused else None

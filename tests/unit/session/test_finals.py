@@ -221,6 +221,24 @@ def test_a_pause_at_the_cap_is_where_it_ends(open_client, legal, said) -> None:
     assert client.events[-1] == SpeechEnd(turn=1, at=round(speech * FRAME / RATE, 3))
 
 
+def test_a_cut_that_nothing_follows_shows_nothing(open_client, legal) -> None:
+    """Speech ends just before the cap is reached: the quietest place is after it."""
+    frames = 6000 * RATE // 1000 // FRAME + 1
+    speech = frames - 2
+    client = open_client(config=CAP, level=lambda frame: 1.0 if frame < speech else 0.0)
+    client.speak(speech)
+    client.pause(2)
+    client.auto = False
+    client.decode()
+    assert [final.reason for final in client.finals] == ["cap"]
+    client.pause(1)
+    assert client.session.wants is None
+    client.pause(20)
+    legal(client.events)
+    assert isinstance(client.events[-1], SpeechEnd)
+    assert {event.segment for event in client.partials} == {1}
+
+
 def test_word_times_are_those_of_the_stream(open_client) -> None:
     client = open_client(Options(partials=False, words=True), auto=False)
     client.pause(60)
