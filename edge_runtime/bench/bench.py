@@ -165,6 +165,8 @@ async def each(
     clips: Sequence[Clip], one: Callable[[Clip], Coroutine[Any, Any, None]], together: int
 ) -> None:
     """`one` of every clip, in order, `together` at a time; the first error ends all."""
+    if not clips:
+        return
     waiting = iter(clips)
 
     async def worker() -> None:

@@ -19,6 +19,7 @@ from edge_runtime.bench.take import Arrival, Take
 from edge_runtime.errors import EdgeRuntimeError
 
 PIECE = RATE // 10  # 100 ms
+FLUSH_SECONDS = 60.0
 Watch = Callable[[Arrival], None]
 After = Literal["silence", "stop", "flush"]
 
@@ -107,7 +108,12 @@ async def _send(
         await _silence(socket, pcm, playing, listener)
     elif playing.after == "flush":
         await socket.send_str(events.encode(events.Flush()).decode())
-        await asyncio.wait_for(listener.flushed.wait(), 60)
+        try:
+            await asyncio.wait_for(listener.flushed.wait(), FLUSH_SECONDS)
+        except asyncio.TimeoutError:
+            raise EdgeRuntimeError(
+                f"no `flushed` within {FLUSH_SECONDS:g} s", "Read the server's log."
+            ) from None
     await socket.send_str(events.encode(events.Stop()).decode())
 
 

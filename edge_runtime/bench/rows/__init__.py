@@ -21,6 +21,7 @@ ROWS = {
     "ready": "Time until the server is ready.",
     "times": "Word times against forced alignment.",
 }
+_OF_CLEAN_SPEECH = frozenset({"whole", "joined", "hour", "file"})
 
 
 def chosen(rows: Sequence[str]) -> list[str]:
@@ -39,6 +40,11 @@ def measure(bench: Bench, rows: Sequence[str], began: Callable[[str], None]) -> 
     for row in rows:
         began(row)
         try:
+            if row in _OF_CLEAN_SPEECH and not bench.manifest.clean:
+                raise ConfigError(
+                    f"{bench.manifest.path} has no clean speech",
+                    "Add clips with a transcript that are neither noisy nor non-speech.",
+                )
             importlib.import_module(f"{__name__}.{row}").measure(bench)
         except EdgeRuntimeError as error:
             bench.failed[row] = str(error)

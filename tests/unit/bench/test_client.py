@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from edge_runtime import events
+from edge_runtime.bench import client
 from edge_runtime.bench.client import Playing, play
 from edge_runtime.errors import EdgeRuntimeError
 
@@ -153,3 +154,14 @@ async def test_an_error_event_is_raised_with_its_fix(serve):
 async def test_no_server_is_told():
     with pytest.raises(EdgeRuntimeError, match="Start `edge-runtime serve`"):
         await play("ws://127.0.0.1:9/v1/stream", "clip", CLIP)
+
+
+async def test_a_server_that_never_flushes_is_told(serve, monkeypatch):
+    class Deaf(Script):
+        async def _say(self, socket, event):
+            if not isinstance(event, events.Flushed):
+                await super()._say(socket, event)
+
+    monkeypatch.setattr(client, "FLUSH_SECONDS", 0.2)
+    with pytest.raises(EdgeRuntimeError, match="no `flushed` within 0.2 s"):
+        await play(await serve(Deaf()), "clip", CLIP, Playing(paced=False, after="flush"))

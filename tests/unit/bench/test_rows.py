@@ -9,8 +9,9 @@ from edge_runtime import events
 from edge_runtime.bench import report
 from edge_runtime.bench.alignment import Spoken
 from edge_runtime.bench.bench import Bench, Options, progress
+from edge_runtime.bench.client import Playing
 from edge_runtime.bench.hardware import Hardware, cpu_name
-from edge_runtime.bench.manifest import Manifest
+from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.rows import chosen, hour, measure, same, times
 from edge_runtime.bench.rows.hour import Mark
 from edge_runtime.bench.take import Arrival
@@ -33,10 +34,24 @@ def test_rows_keep_their_order_and_unknown_ones_are_told():
 
 @pytest.mark.parametrize("row", ["same", "hour", "ready"])
 def test_rows_about_our_own_process_do_not_measure_it_in_place_of_the_server_at_url(bench, row):
+    bench.manifest = Manifest(bench.manifest.path, (Clip("a", bench.manifest.path, "ONE", ""),))
     bench.options = Options(url="ws://elsewhere/v1/stream")
     measure(bench, [row], lambda name: None)
     assert "Leave --url out." in bench.failed[row]
     assert list(bench.figures) == []
+
+
+@pytest.mark.parametrize("row", ["whole", "joined", "hour", "file"])
+def test_a_manifest_without_clean_speech_fails_the_row_and_not_the_run(bench, row):
+    begun = []
+    bench.options = Options(url="ws://elsewhere/v1/stream")
+    measure(bench, [row, "same"], begun.append)
+    assert begun == [row, "same"]
+    assert "has no clean speech. Add clips" in bench.failed[row]
+
+
+def test_no_clips_of_a_kind_are_no_takes(bench):
+    assert bench.play("ws://nowhere/v1/stream", (), Playing(), "noise mixes") == []
 
 
 def test_takes_are_the_same_but_for_arrival_and_session(said):
