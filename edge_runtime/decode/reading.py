@@ -71,16 +71,17 @@ class Reader:
 
     def final(self, segment: Segment) -> Final:
         """The final of a closed segment that has its result."""
-        hypothesis, merger, end = segment.result, segment.merger, segment.end
+        hypothesis, merger = segment.result, segment.merger
         assert hypothesis is not None
-        assert end is not None
+        update = hypothesis.update
         spans = self._spans(hypothesis)
         if merger.agrees(spans):
             text = merger.final(spans)
         else:  # forced, and the last stable word was gone on with: "See" became "Seeing"
             tail = self.model.vocabulary.tail(hypothesis.tokens, len(merger.prefix))
             text = merger.stable + tail
-        seconds = (end - segment.start) / self.model.shape.rate
+        # The audio that was decoded: the segment's own may have gone since.
+        seconds = (update.end - update.start) / self.model.shape.rate
         rejected = self._verdict(text, spans, hypothesis, seconds)
         sure = hypothesis.logprobs
         return Final(
@@ -88,7 +89,7 @@ class Reader:
             turn=segment.turn,
             reason=segment.reason,
             text=text if rejected is None else merger.stable,
-            start=self._seconds(min(max(segment.start, segment.spoken), segment.last)),
+            start=self._seconds(min(max(update.start, segment.spoken), segment.last)),
             end=self._seconds(segment.last),
             logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
             words=self._timed(hypothesis, spans) if self._words and not rejected else None,

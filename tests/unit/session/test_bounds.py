@@ -125,6 +125,18 @@ def test_a_result_for_audio_that_has_gone_is_still_a_result(open_client, legal, 
     legal(client.events)
 
 
+def test_a_long_text_is_believed_when_its_audio_has_gone_meanwhile(open_client, said) -> None:
+    client = open_client(seconds=6.0, auto=False)
+    client.speak(110)
+    client.pause(20)
+    update = client.take()
+    client.session.feed(np.zeros(client.session.room + 3 * RATE, np.float32))
+    client.answer(update)
+    (final,) = client.finals
+    assert (final.text, final.rejected) == (said(0, 10), None)
+    assert final.start == update.start / RATE
+
+
 def held(session: Session) -> int:
     """Bytes of all that hangs on a session, the model aside."""
     seen = {id(session._reader.model)}
