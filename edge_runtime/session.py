@@ -123,7 +123,9 @@ class Session:
         return events
 
     def flush(self) -> list[Event]:
-        """Close the open segment now; `Flushed` follows its final."""
+        """Close the open segment now; `Flushed` follows its final. After `stop` there is none."""
+        if self._stopped:
+            return []
         return self._finish("flush") + self._later(Flushed())
 
     def stop(self, reason: str = "stop") -> list[Event]:

@@ -96,6 +96,17 @@ def test_stop_twice_is_stop_once(open_client) -> None:
     assert client.stop() == []
 
 
+def test_nothing_follows_closed(open_client, legal) -> None:
+    client = open_client(auto=False)
+    client.speak(40)
+    client.stop()
+    client.flush()
+    client.decode()
+    client.flush()
+    assert isinstance(client.events[-1], Closed)
+    legal(client.events)
+
+
 def test_the_reason_of_a_stop_is_told(open_client) -> None:
     (closed,) = open_client().session.stop("idle")
     assert closed.reason == "idle"
