@@ -21,7 +21,7 @@ ROWS = {
     "ready": "Time until the server is ready.",
     "times": "Word times against forced alignment.",
 }
-_OF_CLEAN_SPEECH = frozenset({"whole", "joined", "hour", "file"})
+_OF_CLEAN_SPEECH = ROWS.keys() - {"streamed", "ready"}
 
 
 def chosen(rows: Sequence[str]) -> list[str]:
