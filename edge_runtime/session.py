@@ -226,7 +226,15 @@ class Session:
 
     def lost(self, update: Update) -> list[Event]:
         """The device failed at an update: the segment goes on, a final comes out empty."""
-        return self.accept(_nothing(update))
+        if update.purpose is Purpose.FINAL:
+            return self.accept(_nothing(update))
+        self._flight = None
+        segment = self._find(update.segment)
+        if segment is not None:
+            segment.covered = update.end
+            if update.purpose is Purpose.SPECULATIVE and update.end == segment.end:
+                segment.in_flight = False  # it was to be the final
+        return []
 
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / RATE

@@ -121,6 +121,22 @@ def test_a_device_that_fails_gives_an_empty_final(open_client, legal) -> None:
     legal(client.events)
 
 
+@pytest.mark.parametrize("silence", [4, 20])
+def test_a_speculation_that_fails_costs_no_text(open_client, legal, said, silence: int) -> None:
+    """Whether the device fails before the endpoint or after it."""
+    client = open_client(Options(partials=False), auto=False)
+    client.speak(60)
+    client.pause(4)
+    speculation = client.take(Purpose.SPECULATIVE)
+    client.pause(silence - 4)
+    client.events += client.session.lost(speculation)
+    client.pause(20 - silence)
+    client.answer(client.take(Purpose.FINAL))
+    assert client.finals[0].text == said(0, 5)
+    assert client.session.wants is None
+    legal(client.events)
+
+
 def test_a_device_that_fails_after_stable_text_keeps_it(open_client, legal) -> None:
     client = open_client()
     client.speak(100)
