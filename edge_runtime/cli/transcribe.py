@@ -47,7 +47,9 @@ def transcribe(
         str, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = "moonshine-tiny-en",
     device: Annotated[str, typer.Option(metavar="NAME", help="auto or cpu.")] = "auto",
-    threads: Annotated[int, typer.Option(min=1, help="Threads inside one call of the model.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Without --live: threads inside one call of the model.")
+    ] = 1,
     endpoint_ms: Annotated[
         int, typer.Option(min=200, max=10000, help="Silence that ends a turn (ms).")
     ] = 500,
@@ -118,3 +120,9 @@ def _check(names: list[str], form: Format, *, mic: bool, live: bool, output: Pat
         raise typer.BadParameter("--live and --mic take one source, and give text or --json")
     if form in ("srt", "vtt") and len(names) > 1 and output is None:
         raise typer.BadParameter(f"--{form} of several files needs --output DIR")
+    stems = [Path(name).stem for name in names]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if output is not None and twice is not None:
+        raise typer.BadParameter(
+            f"two files are called {twice}, and would be one in {output}: do one at a time"
+        )

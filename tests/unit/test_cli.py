@@ -84,6 +84,7 @@ def test_a_command_that_is_not_there_is_wrong_usage_with_a_guess() -> None:
         (["-", "-"], "- can be read once"),
         (["--srt", "--json", "a.wav"], "choose one of --json, --srt and --vtt"),
         (["--srt", "a.wav", "b.wav"], "--srt of several files needs --output DIR"),
+        (["-o", "out", "a/x.wav", "b/x.flac"], "two files are called x"),
         (["--live", "a.wav", "b.wav"], "take one source"),
         (["--mic", "--vtt"], "give text or --json"),
         (["--threads", "0", "a.wav"], "--threads"),
