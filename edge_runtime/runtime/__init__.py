@@ -150,11 +150,14 @@ class Runtime:
                 for stream, probabilities in zip(batch, found, strict=True):
                     for probability in probabilities:
                         stream.put(stream.session.heard(probability))
-                    self._after(stream)
-                self._dispatch()
-            for stream in list(self._streams.values()):
-                self._after(stream)
-            self._dispatch()
+                self._settle()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Carry out what clients asked for, those too who wait while others are heard."""
+        for stream in list(self._streams.values()):
+            self._after(stream)
+        self._dispatch()
 
     def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
         found: list[list[float]] = [[] for _ in slots]
