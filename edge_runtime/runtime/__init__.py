@@ -119,8 +119,8 @@ class Runtime:
                 yield self
             finally:
                 listening.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await listening
+                # Where it failed, that has been said; the rest ends all the same.
+                await asyncio.gather(listening, return_exceptions=True)
                 await asyncio.to_thread(self._engine.stop)
                 for stream in list(self._streams.values()):
                     stream.put(stream.session.abandon("shutdown"))

@@ -17,7 +17,7 @@ from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceError
 from edge_runtime.events import Closed
-from edge_runtime.runtime import Options, Runtime, Stream
+from edge_runtime.runtime import Runtime, Stream
 
 SHAPE = ModelShape(
     decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,
@@ -96,3 +96,15 @@ async def test_a_stream_ends_while_another_is_always_behind(runtime: Runtime) ->
         closed = await asyncio.wait_for(until_closed(other), 5)
         flooding.cancel()
     assert closed.reason == "stop"
+
+
+async def test_streams_are_cut_off_though_nothing_is_heard_any_more(
+    runtime: Runtime, ears: Ears, caplog: pytest.LogCaptureFixture
+) -> None:
+    ears.broken = True
+    async with runtime.serving():
+        stream = runtime.open()
+        await stream.feed(sound(4, 0.0))
+        await asyncio.sleep(0.05)
+    assert (await asyncio.wait_for(until_closed(stream), 5)).reason == "shutdown"
+    assert "the detector failed" in caplog.text
