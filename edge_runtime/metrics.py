@@ -161,13 +161,13 @@ class Metrics:
         for kind in ("drafted", "accepted", "bonus", "produced"):
             self._tokens.labels(kind).inc(getattr(cost, kind))
 
-    def conflict(self) -> None:
-        """A text contradicted words already sent as stable."""
-        self._conflicts.inc()
+    def conflict(self, count: int = 1) -> None:
+        """So many texts contradicted words already sent as stable."""
+        self._conflicts.inc(count)
 
-    def overtaken(self) -> None:
-        """Speech went on after a speculation on its end."""
-        self._overtaken.inc()
+    def overtaken(self, count: int = 1) -> None:
+        """Speech went on after so many speculations on its end."""
+        self._overtaken.inc(count)
 
     def text(self) -> bytes:
         """All of it, in Prometheus' text format (`CONTENT_TYPE`)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import logging
 import sys
@@ -199,24 +200,30 @@ class Runtime:
             stream.put([WarningEvent(code=result.code, message=str(result))])
             stream.put(session.lost(task.update))
         else:
-            before = session.tally.withheld + session.tally.forced, session.tally.overtaken
             stream.put(session.accept(result))
             self.metrics.update(task.update.purpose.name.lower(), result.cost)
-            for _ in range(session.tally.withheld + session.tally.forced - before[0]):
-                self.metrics.conflict()
-            for _ in range(session.tally.overtaken - before[1]):
-                self.metrics.overtaken()
         self._after(stream)
         self._dispatch()
 
     def _after(self, stream: Stream) -> None:
         """Carry out what the client asked for; let go of a stream that is over."""
         stream.control()
+        self._count(stream)
         name = stream.session.name
         if stream.finished and name in self._streams:
             del self._streams[name]
             self._ears.close(stream.slot)
             self._retire(stream)
+
+    def _count(self, stream: Stream) -> None:
+        """What the session tallied since it was last looked at."""
+        tally, counted = stream.session.tally, stream.counted
+        if tally == counted:
+            return
+        conflicts = tally.withheld + tally.forced - counted.withheld - counted.forced
+        self.metrics.conflict(conflicts)
+        self.metrics.overtaken(tally.overtaken - counted.overtaken)
+        stream.counted = dataclasses.replace(tally)
 
     def _retire(self, stream: Stream) -> None:
         """Keep the ring for the next stream: no memory is allocated for it then."""

@@ -11,7 +11,7 @@ import msgspec
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.events import Closed, Event, Overrun, Partial
-from edge_runtime.session import Session
+from edge_runtime.session import Session, Tally
 
 _BLOCK = RATE // 5
 """Samples written at once: small against the ring, so that waiting for room is smooth."""
@@ -28,6 +28,7 @@ class Stream:
         self.session = session
         self.slot = slot
         self.waiting_since = 0.0
+        self.counted = Tally()
         self._changed = changed
         self._events: deque[Event] = deque()
         self._readable = asyncio.Event()

@@ -17,7 +17,7 @@ from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceError
 from edge_runtime.events import Closed
-from edge_runtime.runtime import Runtime, Stream
+from edge_runtime.runtime import Options, Runtime, Stream
 
 SHAPE = ModelShape(
     decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,
@@ -108,3 +108,22 @@ async def test_streams_are_cut_off_though_nothing_is_heard_any_more(
         await asyncio.sleep(0.05)
     assert (await asyncio.wait_for(until_closed(stream), 5)).reason == "shutdown"
     assert "the detector failed" in caplog.text
+
+
+async def test_speculations_that_speech_overtakes_are_counted(runtime: Runtime) -> None:
+    metrics = runtime.metrics
+
+    async def counted(name: str, **labels: str) -> float:
+        for _ in range(100):
+            if value := metrics.value(name, **labels):
+                return value
+            await asyncio.sleep(0.01)
+        return 0.0
+
+    async with runtime.serving():
+        stream = runtime.open(Options(partials=False))
+        await stream.feed(np.append(sound(30, 1.0), sound(6, 0.0)))
+        assert await counted("edge_runtime_updates_total", purpose="speculative") == 1
+        assert metrics.value("edge_runtime_speculations_overtaken_total") == 0
+        await stream.feed(sound(10, 1.0))
+        assert await counted("edge_runtime_speculations_overtaken_total") == 1
