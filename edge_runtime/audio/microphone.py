@@ -74,7 +74,7 @@ class Microphone:
         except sound.PortAudioError as error:
             raise MicrophoneError(
                 f"microphone {device.name!r} cannot be opened: {error}",
-                "Close the program that uses it, or choose another: --mic NAME",
+                "Close the program that uses it, or choose another: --mic-name NAME",
             ) from error
 
     @property

@@ -44,9 +44,12 @@ def transcribe(
         typer.Option("--output", "-o", metavar="DIR", help="Write a file for each input here."),
     ] = None,
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="A model that was pulled.")
-    ] = "moonshine-tiny-en",
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto or cpu.")] = "auto",
+        str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto or cpu.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings, as for serve.")
+    ] = None,
     threads: Annotated[
         int, typer.Option(min=1, help="Without --live: threads inside one call of the model.")
     ] = 1,
@@ -72,14 +75,16 @@ def transcribe(
     def opener(name: str) -> Source:
         return open_pipe(encoding, raw_rate, channels) if name == PIPE else open_file(name)
 
+    from edge_runtime.config import load
+
+    settings = load(config, options={"model": model, "device": device})
     if mic or live:
         from edge_runtime.cli.dictate import dictate
         from edge_runtime.cli.live import open_view
-        from edge_runtime.config import Config
         from edge_runtime.runtime import Options, Runtime
 
         # The microphone records from its opening on, so the model comes first.
-        runtime = Runtime(Config(), model, device=device)
+        runtime = Runtime(settings)
         options = Options(partials=True, words=words, endpoint_ms=endpoint_ms)
         with open_microphone(mic_name) if mic else opener(names[0]) as source:
             dictate(runtime, source, options, open_view(as_json=as_json, words=words))
@@ -90,8 +95,9 @@ def transcribe(
     from edge_runtime.transcribe import Transcriber
 
     transcriber = Transcriber(
-        model,
-        device=device,
+        settings.serving.model,
+        device=settings.serving.device,
+        config=settings,
         words=words or form in ("srt", "vtt"),
         threads=threads,
         endpoint_ms=endpoint_ms,

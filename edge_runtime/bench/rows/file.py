@@ -62,7 +62,7 @@ def _write(path: Path, pcm: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -
 
 def _transcribe(bench: Bench, path: Path) -> tuple[str, float, float]:
     """The text of a file, processor seconds and seconds; raises `DeviceError`."""
-    options = server.arguments(bench.options.model, bench.options.device, None)
+    options = server.arguments(bench.options.model, bench.options.device, bench.options.config)
     command = [
         sys.executable,
         "-m",

@@ -172,7 +172,7 @@ def test_a_device_that_falls_silent_for_ever_is_an_error(
 def test_a_busy_device_says_so(sound: FakeSound) -> None:
     with pytest.raises(MicrophoneError, match="Device unavailable") as caught:
         Microphone("busy")
-    assert "--mic NAME" in caught.value.fix
+    assert "--mic-name NAME" in caught.value.fix
 
 
 def test_only_inputs_are_listed(sound: FakeSound) -> None:
