@@ -418,6 +418,12 @@ class Session:
         return events
 
 
+def longest(config: Config) -> int:
+    """Samples of the longest window that a session asks to be decoded, and a second to spare."""
+    listening = config.listening
+    return _samples(listening.cap_ms + listening.padding_ms + 1000)
+
+
 def _nothing(update: Update) -> Hypothesis:
     """What a decode of silence gives."""
     return Hypothesis(update, (), (), (), (), True, 0)

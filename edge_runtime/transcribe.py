@@ -16,7 +16,7 @@ from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
 from edge_runtime.runtime.load import Loaded, load
-from edge_runtime.session import Options, Session
+from edge_runtime.session import Options, Session, longest
 
 BATCH = 12
 """Segments decoded together."""
@@ -48,10 +48,9 @@ class Transcriber:
             partials=False, words=words, endpoint_ms=endpoint_ms, speculate=False
         )
         self._loaded: Loaded = load(model, device, threads, store)
-        listening = self._config.listening
-        longest = (listening.cap_ms + listening.padding_ms + 1000) * RATE // 1000
-        self._runner = Runner(self._loaded.chain, Size(BATCH, longest))
-        self._ring = Ring(longest * (AHEAD + 2))
+        samples = longest(self._config)
+        self._runner = Runner(self._loaded.chain, Size(BATCH, samples))
+        self._ring = Ring(samples * (AHEAD + 2))
         self._ears = self._loaded.ears(1)
 
     def transcribe(self, blocks: Iterable[Samples]) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edge_runtime.audio import RATE
+from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Config
 from edge_runtime.decode.runner import Runner
@@ -28,7 +28,7 @@ from edge_runtime.metrics import Metrics
 from edge_runtime.runtime.engine import Engine, Task
 from edge_runtime.runtime.load import Loaded, load
 from edge_runtime.runtime.stream import Stream
-from edge_runtime.session import Options, Session
+from edge_runtime.session import Options, Session, longest
 
 __all__ = ["Options", "Runtime", "Stream"]
 
@@ -65,9 +65,7 @@ class Runtime:
         self.device = self.loaded.device
         self.fallback: str | None = None
         self.metrics = metrics or Metrics()
-        listening = config.listening
-        longest = (listening.cap_ms + listening.padding_ms + 1000) * RATE // 1000
-        self._size = Size(1, longest)
+        self._size = Size(1, longest(config))
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
         self._rings: list[Ring] = []
@@ -240,6 +238,6 @@ def _ended(listening: asyncio.Task[None]) -> None:
 def _frames(session: Session) -> list[Samples]:
     at = session.heard_samples
     return [
-        session.ring.read(at + n * 512, at + (n + 1) * 512)
+        session.ring.read(at + n * FRAME, at + (n + 1) * FRAME)
         for n in range(min(session.due, CATCH_UP))
     ]
