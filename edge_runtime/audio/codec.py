@@ -49,8 +49,9 @@ def mended(samples: Samples) -> tuple[Samples, int, int]:
 class Decoder:
     """Bytes of interleaved samples to 16 kHz mono float32; channels are averaged.
 
-    `repaired` counts values that were NaN or infinite (now 0), `clipped` those beyond
-    ±1 (now ±1); both can only occur in `pcm_f32le`.
+    `frame_bytes` is the size of one sample of every channel. `repaired` counts values
+    that were NaN or infinite (now 0), `clipped` those beyond ±1 (now ±1); both can only
+    occur in `pcm_f32le`.
     """
 
     def __init__(self, encoding: Encoding, rate: int = RATE, channels: int = 1) -> None:
@@ -71,7 +72,7 @@ class Decoder:
         self._type = _TYPES[encoding]
         self._encoding = encoding
         self._channels = channels
-        self._frame = self._type.itemsize * channels
+        self.frame_bytes = self._type.itemsize * channels
         self._resampler = Resampler(rate)
         self._carry = b""
         self.repaired = 0
@@ -85,7 +86,7 @@ class Decoder:
     def push(self, data: Bytes) -> Samples:
         """The samples that these bytes complete, float32 (n,)."""
         whole = self._carry + bytes(data) if self._carry else data
-        size = len(whole) - len(whole) % self._frame
+        size = len(whole) - len(whole) % self.frame_bytes
         self._carry = bytes(whole[size:])
         values = np.frombuffer(whole, self._type, size // self._type.itemsize)
         samples = self._decode(values)

@@ -15,8 +15,6 @@ from edge_runtime.audio.source import BLOCK_MS, odd_values
 from edge_runtime.errors import AudioError
 from edge_runtime.events import Encoding
 
-_WIDTHS = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1}
-
 # What begins like a file is one, and its header would be heard as a click.
 _HEADERS = {b"RIFF": "WAV", b"fLaC": "FLAC", b"OggS": "Ogg", b"ID3": "MP3"}
 
@@ -42,7 +40,7 @@ class RawSource:
         self.name = name
         self._stream = stream
         self._decoder = Decoder(encoding, rate, channels)
-        self._size = max(1, rate * BLOCK_MS // 1000) * channels * _WIDTHS[encoding]
+        self._size = max(1, rate * BLOCK_MS // 1000) * self._decoder.frame_bytes
         self._notes: list[str] = []
 
     @property

@@ -13,14 +13,13 @@ from edge_runtime import events
 from edge_runtime.audio import RATE
 from edge_runtime.audio.codec import Decoder
 from edge_runtime.errors import EdgeRuntimeError, ProtocolError
-from edge_runtime.events import Closed, Encoding, Error, Event, Ready, Start
+from edge_runtime.events import Closed, Error, Event, Ready, Start
 from edge_runtime.metrics import Metrics
 from edge_runtime.server.base import Limits, Runtime, Stream
 from edge_runtime.server.ear import Ear, Microphone
 from edge_runtime.server.outbox import Outbox
 
 _log = logging.getLogger(__name__)
-_SAMPLE_BYTES: dict[Encoding, int] = {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1}
 _CLOSE_CODES = {"stop": 1000, "idle": 1000, "shutdown": 1001}
 
 
@@ -45,7 +44,7 @@ class Guest:
         self._decoder = decoder
         self._metrics = metrics
         self._piece = limits.piece
-        self._frame = _SAMPLE_BYTES[start.encoding] * start.channels
+        self._frame = decoder.frame_bytes
         self._taken = 0  # bytes, whole frames only
         self._rest = b""  # the beginning of a frame
         self._ear: Ear | None = None
