@@ -33,7 +33,7 @@ class Reader:
         """`words` asks for the times of a final's words."""
         self.model = model
         self._guarding = config.guarding
-        self._words = words
+        self.words = words
         listening = config.listening
         # What was said after this encoder frame may yet fall to the next segment.
         safe = (listening.cap_ms - listening.search_ms) / 1000
@@ -92,7 +92,7 @@ class Reader:
             start=self._seconds(min(max(update.start, segment.spoken), segment.last)),
             end=self._seconds(segment.last),
             logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
-            words=self._timed(hypothesis, spans) if self._words and not rejected else None,
+            words=self._timed(hypothesis, spans) if self.words and not rejected else None,
             alternative=segment.alternative,
             rejected=rejected,
         )

@@ -10,8 +10,9 @@ import msgspec
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
+from edge_runtime.decode.segments import Tally
 from edge_runtime.events import Closed, Event, Overrun, Partial
-from edge_runtime.session import Session, Tally
+from edge_runtime.session import Session
 
 _BLOCK = RATE // 5
 """Samples written at once: small against the ring, so that waiting for room is smooth."""

@@ -1,0 +1,276 @@
+"""The segments of one stream: what of them to decode next, and what comes of the hypotheses."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from edge_runtime.config import Updating
+from edge_runtime.decode.merge import Merger
+from edge_runtime.decode.reading import Reader
+from edge_runtime.decode.segment import Segment
+from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
+from edge_runtime.events import Closed, Event, Reason
+
+
+@dataclass
+class Tally:
+    """What happened in a session so far, in numbers; only grows."""
+
+    overtaken: int = 0
+    withheld: int = 0
+    forced: int = 0
+    dropped: int = 0
+
+
+class Segments:
+    """One segment may be open, others wait for their finals; these come in order.
+
+    Where segments begin and end is decided elsewhere, from the voice detector. An event
+    given to `later` follows the finals that wait at that moment.
+    """
+
+    def __init__(
+        self, session: str, reader: Reader, updating: Updating, *, partials: bool, speculate: bool
+    ) -> None:
+        self.open: Segment | None = None
+        self.closed = False
+        self.tally = Tally()
+        self._session = session
+        self._reader = reader
+        self._rate = reader.model.shape.rate
+        self._updating = updating
+        self._partials = partials
+        self._speculate = speculate
+        self._pending: deque[Segment] = deque()
+        self._number = 0
+        self._hop = 0
+        self._flight: Update | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Closed segments whose final is still to be decoded."""
+        return sum(segment.result is None for segment in self._pending)
+
+    @property
+    def oldest(self) -> int | None:
+        """The first sample that one of them may still read, `None` where there is no segment."""
+        if self._pending:
+            return self._pending[0].start
+        return self.open.start if self.open else None
+
+    # -- from the first to the last sample
+
+    def begin(self, turn: int, start: int, spoken: int) -> Segment:
+        """Open a segment of `turn` whose window begins at `start`, its speech at `spoken`."""
+        self._number += 1
+        self._hop = self._samples(self._updating.first_ms)
+        self.open = Segment(self._number, turn, start, spoken, Merger(self._updating))
+        return self.open
+
+    def resumed(self, segment: Segment) -> None:
+        """Speech goes on after a pause."""
+        self.tally.overtaken += segment.covered == segment.paused
+        segment.paused = None
+
+    def close(self, segment: Segment, end: int, reason: Reason, last: int) -> list[Event]:
+        """End the open segment; it is decoded unless that exact window has been already.
+
+        Where no speech was heard in it, up to its `last`, nothing comes of it.
+        """
+        self.open = None
+        if last <= segment.spoken:
+            return []
+        segment.end, segment.reason, segment.last = end, reason, min(last, end)
+        self._pending.append(segment)
+        if end <= segment.start:
+            return self._gone(segment)
+        done = segment.speculation
+        if done is not None and done.update.end == end:
+            segment.in_flight = True
+            return self._concluded(segment, done)
+        # A speculation of this very window may be under way: its result is the final.
+        flight = self._flight
+        segment.in_flight = (
+            flight is not None
+            and flight.purpose is Purpose.SPECULATIVE
+            and (flight.segment, flight.end) == (segment.number, end)
+        )
+        return []
+
+    def later(self, event: Event) -> list[Event]:
+        """`event` now, or after the finals that are still to come."""
+        if self._pending:
+            self._pending[-1].after.append(event)
+            return []
+        self.closed = self.closed or isinstance(event, Closed)
+        return [event]
+
+    def abandon(self) -> None:
+        """Let go of all, finals that are still to come included."""
+        self.closed = True
+        self.open = None
+        self._pending.clear()
+
+    def lose(self, oldest: int) -> list[Event]:
+        """Audio before `oldest` is overwritten: windows begin where there still is some."""
+        for segment in [*self._pending, *([self.open] if self.open else [])]:
+            segment.start = max(segment.start, oldest)
+        events: list[Event] = []
+        for segment in list(self._pending):
+            if not segment.in_flight and segment.end is not None and segment.end <= segment.start:
+                events += self._gone(segment)
+        return events
+
+    # -- what to decode
+
+    def wants(self, heard: int, last: int, *, silent: bool) -> Purpose | None:
+        """What the device should do next, if anything.
+
+        The audio was heard up to `heard`, speech in it up to `last`; `silent` in a pause.
+        """
+        if any(not segment.in_flight for segment in self._pending):
+            return Purpose.FINAL
+        segment = self.open
+        if segment is None or self._flight is not None or self._pending:
+            return None
+        if last <= segment.spoken:  # nothing was said since the cut
+            return None
+        if segment.paused is not None:
+            new = self._speculate and segment.covered != segment.paused
+            return Purpose.SPECULATIVE if new and segment.start < segment.paused else None
+        behind = heard - max(segment.start, segment.covered, segment.spoken)
+        if self._partials and not silent and behind >= self._hop:
+            return Purpose.PARTIAL
+        return None
+
+    def take(self, purpose: Purpose, heard: int) -> Update:
+        """The update that `wants` announced; it counts as in flight until `accept`."""
+        if purpose is Purpose.FINAL:
+            segment = next(s for s in self._pending if not s.in_flight)
+            segment.in_flight = True
+            end = segment.end
+        else:
+            assert self.open is not None
+            segment = self.open
+            end = heard if purpose is Purpose.PARTIAL else segment.paused
+        assert end is not None
+        update = self._update(segment, purpose, end)
+        if purpose is not Purpose.FINAL:
+            self._flight = update
+        return update
+
+    def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
+        seconds = (end - segment.start) / self._rate
+        limit = int(self._reader.model.shape.tokens_per_second * seconds) + 6
+        return Update(
+            session=self._session,
+            segment=segment.number,
+            purpose=purpose,
+            start=segment.start,
+            end=end,
+            # Without partials the text depends on the audio alone, to the last bit.
+            draft=segment.draft if self._partials else (),
+            forced=segment.merger.prefix if segment.forced else (),
+            align=self._reader.words and purpose is not Purpose.PARTIAL,
+            limit=limit,
+        )
+
+    # -- what comes of it
+
+    def accept(self, hypothesis: Hypothesis) -> list[Event]:
+        """Take in what was decoded for an update that `take` gave."""
+        if self.closed:
+            return []
+        update = hypothesis.update
+        segment = self._find(update.segment)
+        if update.purpose is Purpose.FINAL:
+            assert segment is not None
+            segment.in_flight = False
+            return self._concluded(segment, hypothesis)
+        self._flight = None
+        if segment is None:
+            return []
+        if update.purpose is Purpose.SPECULATIVE:
+            if update.end == segment.end:
+                return self._concluded(segment, hypothesis)
+            segment.speculation = hypothesis
+            self.tally.overtaken += segment.paused != update.end
+        segment.draft = hypothesis.tokens
+        segment.covered = update.end
+        if segment is not self.open:
+            return []
+        events = self._partial(segment, hypothesis)
+        self._hop = self._next_hop(segment, hypothesis.cost)
+        return events
+
+    def lost(self, update: Update) -> list[Event]:
+        """The device failed at an update: the segment goes on, a final comes out empty."""
+        if update.purpose is Purpose.FINAL:
+            return self.accept(_nothing(update))
+        self._flight = None
+        segment = self._find(update.segment)
+        if segment is not None:
+            segment.covered = update.end
+            if update.purpose is Purpose.SPECULATIVE and update.end == segment.end:
+                segment.in_flight = False  # it was to be the final
+        return []
+
+    def _next_hop(self, segment: Segment, cost: Cost) -> int:
+        """Samples until the next partial: short until something is shown, then by the cost."""
+        updating = self._updating
+        if not segment.shown:
+            return self._samples(updating.retry_ms)
+        return max(
+            self._samples(updating.hop_ms), int(updating.hop_factor * cost.busy * self._rate)
+        )
+
+    def _partial(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
+        if not self._partials:
+            return []
+        before = segment.merger.conflicts
+        partial = self._reader.partial(segment, hypothesis)
+        self.tally.withheld += segment.merger.conflicts - before
+        if partial is None:
+            return []
+        segment.shown = True
+        return [partial]
+
+    def _concluded(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
+        """A segment's last hypothesis: decoded again, once, if it takes back stable text."""
+        if not segment.forced and not self._reader.agrees(segment, hypothesis):
+            segment.forced, segment.in_flight = True, False
+            vocabulary = self._reader.model.vocabulary
+            segment.alternative = vocabulary.text(hypothesis.tokens)
+            segment.draft = ()
+            self.tally.forced += 1
+            assert segment.end is not None
+            return self._gone(segment) if segment.end <= segment.start else []
+        segment.in_flight = True
+        segment.result = hypothesis
+        events: list[Event] = []
+        while self._pending and self._pending[0].result is not None:
+            first = self._pending.popleft()
+            events += [self._reader.final(first), *first.after]
+        self.closed = self.closed or any(isinstance(event, Closed) for event in events)
+        return events
+
+    def _gone(self, segment: Segment) -> list[Event]:
+        """An overrun took all audio of a closed segment: what was stable is its text."""
+        segment.forced = True
+        return self._concluded(
+            segment, _nothing(self._update(segment, Purpose.FINAL, segment.start))
+        )
+
+    def _find(self, number: int) -> Segment | None:
+        if self.open and self.open.number == number:
+            return self.open
+        return next((s for s in self._pending if s.number == number), None)
+
+    def _samples(self, milliseconds: int) -> int:
+        return milliseconds * self._rate // 1000
+
+
+def _nothing(update: Update) -> Hypothesis:
+    """What a decode of silence gives."""
+    return Hypothesis(update, (), (), (), (), True, 0)
