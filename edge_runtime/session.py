@@ -204,7 +204,7 @@ class Session:
 
     def _close(self, segment: Segment, end: int, reason: Reason, last: int) -> list[Event]:
         """End a segment; no later one begins before its `end`."""
-        self._floor = end
+        self._floor = max(self._floor, end)
         return self._segments.close(segment, end, reason, last)
 
     def _cut(self, segment: Segment) -> list[Event]:

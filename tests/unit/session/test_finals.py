@@ -237,6 +237,20 @@ def test_a_pause_at_the_cap_is_where_it_ends(open_client, legal, said) -> None:
     assert client.events[-1] == SpeechEnd(turn=1, at=round(speech * FRAME / RATE, 3))
 
 
+def test_no_window_begins_before_a_cut_in_the_pause_before_it(open_client, legal) -> None:
+    client = open_client(
+        Options(endpoint_ms=1000), CAP, level=lambda frame: 0.0 if 182 <= frame < 188 else 1.0
+    )
+    client.speak(165)
+    client.pause(30)
+    client.speak(40)
+    client.pause(40)
+    legal(client.events)
+    assert [final.reason for final in client.finals] == ["cap", "endpoint"]
+    cut = next(update for update in client.updates if update.purpose is Purpose.FINAL)
+    assert cut.end <= client.updates[-1].start
+
+
 def test_a_cut_that_nothing_follows_shows_nothing(open_client, legal) -> None:
     """Speech ends just before the cap is reached: the quietest place is after it."""
     frames = 6000 * RATE // 1000 // FRAME + 1
