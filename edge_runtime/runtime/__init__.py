@@ -172,10 +172,10 @@ class Runtime:
     # -- decoding
 
     def _dispatch(self) -> None:
-        """Give every idle lane the most urgent update: finals first, then who waits longest."""
+        """Give idle lanes the most urgent updates: finals first, then the longest not served."""
         while self._idle:
             wanting = [
-                (wanted, stream.waiting_since, stream)
+                (wanted, stream.served_at, stream)
                 for stream in self._streams.values()
                 if (wanted := stream.session.wants) is not None
             ]
@@ -185,7 +185,7 @@ class Runtime:
             stream = min(wanting, key=lambda each: each[:2])[2]
             update = stream.session.take()
             assert update is not None
-            stream.waiting_since = now
+            stream.served_at = now
             audio = stream.session.ring.pieces(update.start, update.end)
             self._idle -= 1
             self._engine.submit(Task(stream, update, audio, now))

@@ -28,7 +28,7 @@ class Stream:
     def __init__(self, session: Session, slot: int, changed: Callable[[], None]) -> None:
         self.session = session
         self.slot = slot
-        self.waiting_since = 0.0
+        self.served_at = 0.0
         self.counted = Tally()
         self._changed = changed
         self._events: deque[Event] = deque()
