@@ -162,7 +162,9 @@ class Segments:
 
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / self._rate
-        limit = int(self._reader.model.shape.tokens_per_second * seconds) + 6
+        forced = segment.merger.prefix if segment.forced else ()
+        # An overrun can leave less audio than the stable words had.
+        limit = max(int(self._reader.model.shape.tokens_per_second * seconds), len(forced)) + 6
         return Update(
             session=self._session,
             segment=segment.number,
@@ -171,7 +173,7 @@ class Segments:
             end=end,
             # Without partials the text depends on the audio alone, to the last bit.
             draft=segment.draft if self._partials else (),
-            forced=segment.merger.prefix if segment.forced else (),
+            forced=forced,
             align=self._reader.words and purpose is not Purpose.PARTIAL,
             limit=limit,
         )

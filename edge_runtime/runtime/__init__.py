@@ -35,7 +35,7 @@ __all__ = ["Options", "Runtime", "Stream"]
 _log = logging.getLogger(__name__)
 
 RING_SECONDS = 30
-"""Audio kept of each stream: the longest segment, and as much again that may wait."""
+"""The least audio that is kept of each stream; twice the longest segment where that is more."""
 
 CATCH_UP = 8
 """Frames of one stream that the voice detector judges in one go when it is behind."""
@@ -143,14 +143,34 @@ class Runtime:
             await self._due.wait()
             self._due.clear()
             while batch := [s for s in self._streams.values() if s.session.due]:
-                frames = [_frames(stream.session) for stream in batch]
-                slots = [stream.slot for stream in batch]
-                found = await loop.run_in_executor(worker, self._judge, slots, frames)
-                for stream, probabilities in zip(batch, found, strict=True):
-                    for probability in probabilities:
-                        stream.put(stream.session.heard(probability))
+                await self._hear(loop, worker, batch)
                 self._settle()
             self._settle()
+
+    async def _hear(
+        self, loop: asyncio.AbstractEventLoop, worker: ThreadPoolExecutor, batch: list[Stream]
+    ) -> None:
+        places = [stream.session.heard_samples for stream in batch]
+        frames = [_frames(stream.session) for stream in batch]
+        slots = [stream.slot for stream in batch]
+        try:
+            found = await loop.run_in_executor(worker, self._judge, slots, frames)
+        except Exception as error:  # noqa: BLE001 – else nobody is heard any more
+            _log.exception("the voice detector failed")
+            for stream in batch:
+                self._give_up(stream, error)
+            return
+        for stream, place, probabilities in zip(batch, places, found, strict=True):
+            if stream.session.heard_samples != place:
+                continue  # an overrun took the frames away meanwhile
+            for probability in probabilities:
+                stream.put(stream.session.heard(probability))
+
+    def _give_up(self, stream: Stream, error: Exception) -> None:
+        """End one stream whose state cannot be trusted any more; the others go on."""
+        code = error.code if isinstance(error, EdgeRuntimeError) else EdgeRuntimeError.code
+        stream.put([WarningEvent(code=code, message=f"the session ends: {error}")])
+        stream.put(stream.session.abandon("error"))
 
     def _settle(self) -> None:
         """Carry out what clients asked for, those too who wait while others are heard."""
@@ -198,8 +218,12 @@ class Runtime:
             stream.put([WarningEvent(code=result.code, message=str(result))])
             stream.put(session.lost(task.update))
         else:
-            stream.put(session.accept(result))
             self.metrics.update(task.update.purpose.name.lower(), result.cost)
+            try:
+                stream.put(session.accept(result))
+            except Exception as error:  # noqa: BLE001 – a fault costs one session at most
+                _log.exception("session %s failed", session.name)
+                self._give_up(stream, error)
         self._after(stream)
         self._dispatch()
 

@@ -98,16 +98,35 @@ async def test_a_stream_ends_while_another_is_always_behind(runtime: Runtime) ->
     assert closed.reason == "stop"
 
 
-async def test_streams_are_cut_off_though_nothing_is_heard_any_more(
+async def test_a_failing_detector_ends_its_streams_and_no_later_ones(
     runtime: Runtime, ears: Ears, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ears.broken = True
     async with runtime.serving():
+        ears.broken = True
         stream = runtime.open()
         await stream.feed(sound(4, 0.0))
-        await asyncio.sleep(0.05)
-    assert (await asyncio.wait_for(until_closed(stream), 5)).reason == "shutdown"
+        assert (await asyncio.wait_for(until_closed(stream), 5)).reason == "error"
+        ears.broken = False
+        later = runtime.open()
+        await later.feed(sound(4, 0.0))
+        later.stop()
+        assert (await asyncio.wait_for(until_closed(later), 5)).reason == "stop"
     assert "the detector failed" in caplog.text
+
+
+async def test_a_session_that_fails_ends_alone(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Hypothesis) -> None:
+        raise RuntimeError("out of step")
+
+    async with runtime.serving():
+        stream, other = runtime.open(), runtime.open()
+        monkeypatch.setattr(stream.session, "accept", fail)
+        await stream.feed(sound(40, 1.0))
+        assert (await asyncio.wait_for(until_closed(stream), 5)).reason == "error"
+        other.stop()
+        assert (await asyncio.wait_for(until_closed(other), 5)).reason == "stop"
 
 
 async def test_speculations_that_speech_overtakes_are_counted(runtime: Runtime) -> None:
