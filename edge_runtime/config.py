@@ -105,7 +105,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stable_margin: float = 1.25
     held_back: int = 1
     tail_logprob: float = -0.7
-    eager_logprob: float = -0.8
+    eager_logprob: float = -0.6
 
     def __post_init__(self) -> None:
         _within(

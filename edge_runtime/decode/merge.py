@@ -60,12 +60,12 @@ class Merger:
         until: float = float("inf"),
         *,
         ended: bool = True,
-        eager: bool = False,
+        eager: float = 0.0,
     ) -> Shown | None:
         """Take in a hypothesis of the first `heard` seconds of the segment.
 
         `until` bounds the encoder frame of words that may become stable; `ended`
-        tells whether the end mark was reached; `eager` shows less sure words.
+        tells whether the end mark was reached; `eager`, above 0, shows less sure words.
         `None`: it contradicts stable text.
         """
         self._remember(spans, heard)
@@ -73,7 +73,7 @@ class Merger:
             self.conflicts += 1
             return None
         self._lock(spans, tokens, heard, until)
-        least = self._rule.eager_logprob if eager else self._rule.tail_logprob
+        least = self._rule.eager_logprob * eager if eager else self._rule.tail_logprob
         return Shown(self.stable, self._tail(spans, ended, least))
 
     def agrees(self, spans: Sequence[Span]) -> bool:

@@ -10,7 +10,7 @@ from edge_runtime.decode import align, guards
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
-from edge_runtime.decode.update import Hypothesis
+from edge_runtime.decode.update import Hypothesis, Update
 from edge_runtime.events import Final, Partial, Word
 
 _BEARABLE = (None, "loop", "logprob")
@@ -33,6 +33,7 @@ class Reader:
         """`words` asks for the times of a final's words."""
         self.model = model
         self._guarding = config.guarding
+        self._first = config.updating.first_ms * model.shape.rate / 1000
         self.words = words
         listening = config.listening
         # What was said after this encoder frame may yet fall to the next segment.
@@ -57,7 +58,7 @@ class Reader:
             seconds,
             self._until,
             ended=hypothesis.ended,
-            eager=not segment.shown,
+            eager=self._eager(segment, update),
         )
         if shown is None or not shown.stable + shown.unstable:
             return None
@@ -68,6 +69,15 @@ class Reader:
             start=self._seconds(max(update.start, segment.spoken)),
             end=self._seconds(update.end),
         )
+
+    def _eager(self, segment: Segment, update: Update) -> float:
+        """0 once something was shown; before, 1 at the first update, more with each later one.
+
+        The longer a listener waits for a first word, the less sure it must be.
+        """
+        if segment.shown:
+            return 0.0
+        return max(1.0, (update.end - segment.spoken) / self._first) ** 2
 
     def final(self, segment: Segment) -> Final:
         """The final of a closed segment that has its result."""

@@ -179,3 +179,11 @@ def test_stable_text_is_never_taken_back(say, steps, held_back: int, stable_ms: 
         forced, _ = say(merger.stable)
         assert merger.agrees(forced)
     assert all(later.startswith(before) for before, later in pairwise(stable))
+
+
+def test_a_first_word_may_be_less_sure_the_longer_nothing_was_shown(say) -> None:
+    rule = Updating(tail_logprob=-0.7, eager_logprob=-0.6)
+    spans, tokens = say("Hello", {"Hello": -1.0})
+    assert Merger(rule).partial(spans, tokens, heard=0.5) == Shown("", "")
+    assert Merger(rule).partial(spans, tokens, heard=0.5, eager=1.0) == Shown("", "")
+    assert Merger(rule).partial(spans, tokens, heard=0.8, eager=2.0) == Shown("", "Hello")
