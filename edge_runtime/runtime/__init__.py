@@ -127,12 +127,19 @@ class Runtime:
 
     @staticmethod
     def _warm(runners: list[Runner]) -> None:
-        """Run the largest update there can be: what is allocated for it serves all others."""
-        for runner in runners:
+        """Run the largest update there can be, on all lanes at once.
+
+        What is allocated for that, scratch memory that lanes share included, serves all others.
+        """
+
+        def run(runner: Runner) -> None:
             silence = np.zeros(runner.size.samples, np.float32)
             guess = (3,) * runner.chain.shape.past
             update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=guess)
             runner.run([update], [[silence]])
+
+        with ThreadPoolExecutor(len(runners), "warm-up") as together:
+            list(together.map(run, runners))
 
     # -- hearing
 
