@@ -11,9 +11,6 @@ import numpy as np
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe
 from edge_runtime.errors import RecipeError
 
-VERSION = 1
-"""Counts changes of the exporters: part of every fingerprint."""
-
 PRECISIONS: dict[str, type[np.floating]] = {"fp32": np.float32, "fp16": np.float16}
 
 Progress = Callable[[str, int, int], None]
