@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,16 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edge_runtime.device.base import Buffer, Graph, Kind, Stream, TensorSpec
+from edge_runtime.device.base import (
+    Buffer,
+    Call,
+    Counters,
+    Graph,
+    Kind,
+    Samples,
+    Stream,
+    TensorSpec,
+)
 from edge_runtime.errors import DeviceError, ModelDamaged, ModelMissing
 
 _DTYPES = {
@@ -26,12 +36,14 @@ _DTYPES = {
 
 
 class HostBuffer:
-    """Memory of the host. `owner` keeps the allocation alive under every view."""
+    """Memory of the host: `host` lies at byte `first` of the allocation `owner`."""
 
-    def __init__(self, host: NDArray[Any], owner: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self, host: NDArray[Any], owner: NDArray[np.uint8] | None = None, first: int = 0
+    ) -> None:
         self.host = host
-        self._owner = host.reshape(-1) if owner is None else owner
-        self._first = 0
+        self._bytes = host.reshape(-1).view(np.uint8) if owner is None else owner
+        self._first = first
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,31 +53,50 @@ class HostBuffer:
     def dtype(self) -> np.dtype[Any]:
         return self.host.dtype
 
-    def view(self, shape: tuple[int, ...], offset: int = 0) -> HostBuffer:
-        first = self._first + offset
-        last = first + math.prod(shape)
-        if first < 0 or last > self._owner.size:
+    @property
+    def pointer(self) -> int:
+        return self.host.ctypes.data
+
+    def view(self, shape: tuple[int, ...], offset: int = 0, dtype: Any = None) -> HostBuffer:
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        first = self._first + offset * self.dtype.itemsize
+        last = first + math.prod(shape) * dtype.itemsize
+        if first < 0 or last > self._bytes.size:
             raise DeviceError(f"a view of {shape} at {offset} leaves a buffer of {self.shape}")
-        view = HostBuffer(self._owner[first:last].reshape(shape), self._owner)
-        view._first = first
-        return view
+        return HostBuffer(self._bytes[first:last].view(dtype).reshape(shape), self._bytes, first)
+
+
+class HostMark:
+    """A moment, as the host's clock says."""
+
+    def __init__(self) -> None:
+        self.seconds = time.perf_counter()
+
+    def since(self, earlier: HostMark) -> float:
+        return self.seconds - earlier.seconds
 
 
 class HostStream:
     """The calling thread: every call is over when it returns."""
 
+    def __init__(self) -> None:
+        self.counters = Counters()
+
     def synchronize(self) -> None:
         return None
+
+    def mark(self) -> HostMark:
+        return HostMark()
 
 
 class HostGraph:
     """Nothing to capture on a CPU: replaying makes the call."""
 
-    def __init__(self, call: Callable[[Stream], None]) -> None:
-        self._call = call
+    def __init__(self, call: Call) -> None:
+        self.replay = call
 
-    def replay(self, stream: Stream) -> None:
-        self._call(stream)
+    def close(self) -> None:
+        return None
 
 
 class OnnxProgram:
@@ -77,7 +108,7 @@ class OnnxProgram:
         self.inputs = {arg.name: _spec(arg) for arg in session.get_inputs()}
         self.outputs = {arg.name: _spec(arg) for arg in session.get_outputs()}
 
-    def bind(self, bindings: Mapping[str, Buffer]) -> Callable[[Stream], None]:
+    def bind(self, bindings: Mapping[str, Buffer], stream: Stream) -> Call:
         binding = self._session.io_binding()
         for name, spec in self.inputs.items():
             if name not in bindings:
@@ -90,7 +121,7 @@ class OnnxProgram:
         options = ort.RunOptions()
         kept = dict(bindings)
 
-        def call(stream: Stream) -> None:
+        def call() -> None:
             try:
                 self._session.run_with_iobinding(binding, options)
             except Exception as error:  # onnxruntime's errors share no base but Exception
@@ -99,15 +130,15 @@ class OnnxProgram:
 
         return call
 
-    def run(self, bindings: Mapping[str, Buffer], stream: Stream) -> None:
-        self.bind(bindings)(stream)
-
 
 class OnnxDevice:
     """The CPU: one lane for each core, `threads` threads inside a call."""
 
+    suffix = ".onnx"
     integrated = True
     batches = False
+    rounds = False
+    chained = 1
 
     def __init__(self, threads: int = 1, lanes: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -145,7 +176,17 @@ class OnnxDevice:
     def stream(self) -> HostStream:
         return HostStream()
 
-    def capture(self, call: Callable[[Stream], None], stream: Stream) -> Graph:
+    def copy(self, source: Buffer, target: Buffer, stream: Stream, kind: str) -> None:
+        target.host[...] = source.host
+
+    def stage(self, pieces: Sequence[Samples], target: Buffer, stream: Stream) -> None:
+        at = 0
+        for piece in pieces:
+            target.host[at : at + len(piece)] = piece
+            at += len(piece)
+        target.host[at:] = 0.0
+
+    def capture(self, call: Call, stream: Stream) -> Graph:
         return HostGraph(call)
 
     def close(self) -> None:
