@@ -5,8 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from edge_runtime import config
-from edge_runtime.config import Config, Guarding, Listening, Serving, Updating, load
+from edge_runtime.config import (
+    Computing,
+    Config,
+    Guarding,
+    Listening,
+    Serving,
+    Updating,
+    layers,
+    load,
+)
 from edge_runtime.errors import ConfigError
 
 
@@ -22,7 +30,7 @@ def file(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _no_machine_wide_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(config, "DEFAULT_PATH", tmp_path / "absent.toml")
+    monkeypatch.setattr(layers, "DEFAULT_PATH", tmp_path / "absent.toml")
 
 
 def test_every_key_has_a_default():
@@ -39,7 +47,7 @@ def test_whole_numbers_are_taken_for_floats(file):
 
 
 def test_the_machine_wide_file_is_used_where_it_exists(file, monkeypatch):
-    monkeypatch.setattr(config, "DEFAULT_PATH", file("[serving]\nport = 9001\n"))
+    monkeypatch.setattr(layers, "DEFAULT_PATH", file("[serving]\nport = 9001\n"))
     assert load(environ={}).serving.port == 9001
 
 
@@ -89,13 +97,15 @@ def test_other_programs_variables_are_none_of_ours():
     [
         ("[serving]\nprot = 1\n", "unknown key prot in [serving]", "Did you mean port?"),
         ("[listenning]\n", "unknown table [listenning]", "Did you mean listening?"),
-        ("[x]\n", "unknown table [x]", "guarding, listening, serving, updating"),
+        ("[x]\n", "unknown table [x]", "computing, guarding, listening, serving, updating"),
         ("serving = 3\n", "serving is not a table", "[serving]"),
         ("port = 3\n", "unknown table [port]", "serving"),
         ("[serving]\nport = 'x'\n", "[serving] Expected `int`, got `str` - at `$.port`", "type"),
         ("[serving]\nport = '9000'\n", "[serving] Expected `int`, got `str`", "type"),
         ("[serving]\nport = 65536\n", "serving.port is 65536", "0 to 65535"),
         ("[serving]\nhost = ''\n", "serving.host is empty", "default"),
+        ("[computing]\ngather = 'dma'\n", "computing.gather is 'dma'", "copy, kernel"),
+        ("[computing]\ngraphs = 1\n", "[computing] Expected `bool`, got `int`", "type"),
         ("[listening]\nthreshold = nan\n", "listening.threshold is nan", "0.01 to 0.99"),
         ("[listening]\ncap_ms = 3000\n", "search_ms (4000) reaches past cap_ms", "smaller"),
         ("[serving\n", "is not TOML", "line"),
@@ -146,6 +156,8 @@ def test_an_unknown_option_is_named():
     ("record", "values"),
     [
         (Serving, {"max_sessions": 0}),
+        (Computing, {"precision": "int8"}),
+        (Computing, {"priority": 1}),
         (Serving, {"max_message_bytes": 1 << 30}),
         (Serving, {"resume_seconds": float("nan")}),
         (Listening, {"evidence": 0}),
@@ -163,6 +175,6 @@ def test_records_are_checked_when_made(record, values):
 
 
 def test_records_stay_small():
-    for record in (Serving, Listening, Updating, Guarding):
+    for record in (Serving, Computing, Listening, Updating, Guarding):
         assert issubclass(record, msgspec.Struct)
         assert len(record.__struct_fields__) <= 12

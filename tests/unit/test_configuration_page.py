@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edge_runtime.config import RESERVED, Config
+from edge_runtime.config import RESERVED, Computing, Config
 from edge_runtime.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
@@ -41,7 +41,7 @@ def test_every_key_has_its_row_and_its_default(table):
 @pytest.mark.parametrize(("table", "key", "default", "low", "high", "meaning"), ALL)
 def test_the_range_is_what_is_taken(table, key, default, low, high, meaning):
     value = json.loads(default)
-    assert bool(low) == (not isinstance(value, str))
+    assert bool(low) == (not isinstance(value, (str, bool)))
     if not low:
         return
     # the cut is looked for inside the segment
@@ -56,6 +56,17 @@ def test_the_range_is_what_is_taken(table, key, default, low, high, meaning):
     for bad in beyond:
         with pytest.raises(ConfigError, match=rf"{table}\.{key} is "):
             record(**{key: bad}, **other)
+
+
+@pytest.mark.parametrize(
+    ("key", "meaning"),
+    [(row[1], row[-1]) for row in ALL if row[0] == "computing" and row[2][0] == '"'],
+)
+def test_the_words_that_a_key_takes_are_named(key, meaning):
+    with pytest.raises(ConfigError, match=rf"computing\.{key} is '\?'") as caught:
+        Computing(**{key: "?"})
+    for word in caught.value.fix.removeprefix("Choose one of ").rstrip(".").split(", "):
+        assert f"`{word}`" in meaning
 
 
 def test_the_other_variables_are_named():

@@ -1,4 +1,4 @@
-"""Settings: a few small frozen records, checked when made; every key has a default."""
+"""Where settings come from: a file, then variables, then a command line, each over the last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from edge_runtime.config.record import Config
+from edge_runtime.config.serving import Serving
 from edge_runtime.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -22,133 +24,6 @@ DEFAULT_PATH = Path("/etc/edge-runtime/config.toml")
 PREFIX = "EDGE_RUNTIME_"
 RESERVED = frozenset({"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_DEBUG", "EDGE_RUNTIME_STORE"})
 """Variables that are not keys of the configuration."""
-
-
-def _within(record: msgspec.Struct, table: str, **bounds: tuple[float, float]) -> None:
-    for key, (low, high) in bounds.items():
-        value = getattr(record, key)
-        if not low <= value <= high:  # also refuses NaN
-            raise ConfigError(f"{table}.{key} is {value}", f"Choose one from {low} to {high}.")
-
-
-class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the server listens and how much it takes on."""
-
-    host: str = "127.0.0.1"
-    port: int = 8765
-    model: str = "moonshine-tiny-en"
-    device: str = "auto"
-    max_sessions: int = 32
-    resume_seconds: float = 30.0
-    idle_seconds: float = 300.0
-    max_message_bytes: int = 1 << 20
-
-    def __post_init__(self) -> None:
-        for key in ("host", "model", "device"):
-            if not getattr(self, key):
-                raise ConfigError(f"serving.{key} is empty", "Leave it out for the default.")
-        _within(
-            self,
-            "serving",
-            port=(0, 65535),
-            max_sessions=(1, 10_000),
-            resume_seconds=(0, 3600),
-            idle_seconds=(1, 86_400),
-            max_message_bytes=(1024, 1 << 23),
-        )
-
-
-class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
-
-    threshold: float = 0.5
-    release: float = 0.15
-    strong: float = 0.8
-    evidence: int = 4
-    lag_ms: int = 96
-    padding_ms: int = 400
-    tail_ms: int = 96
-    cap_ms: int = 16000
-    search_ms: int = 4000
-
-    def __post_init__(self) -> None:
-        _within(
-            self,
-            "listening",
-            threshold=(0.01, 0.99),
-            release=(0.01, 0.99),
-            strong=(0.01, 1),
-            evidence=(1, 100),
-            lag_ms=(0, 200),
-            padding_ms=(0, 2000),
-            tail_ms=(0, 1000),
-            cap_ms=(2000, 30_000),
-            search_ms=(200, 20_000),
-        )
-        if self.search_ms >= self.cap_ms:
-            raise ConfigError(
-                f"listening.search_ms ({self.search_ms}) reaches past cap_ms ({self.cap_ms})",
-                "Choose search_ms smaller than cap_ms: the cut is looked for inside the segment.",
-            )
-
-
-class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When the open segment is decoded again, and when its words count as stable."""
-
-    first_ms: int = 250
-    retry_ms: int = 100
-    hop_ms: int = 200
-    hop_factor: float = 5.5
-    stable_ms: int = 500
-    stable_after_ms: int = 1800
-    stable_logprob: float = -0.5
-    stable_margin: float = 1.25
-    held_back: int = 1
-    tail_logprob: float = -0.7
-    eager_logprob: float = -0.6
-
-    def __post_init__(self) -> None:
-        _within(
-            self,
-            "updating",
-            first_ms=(32, 5000),
-            retry_ms=(32, 5000),
-            hop_ms=(32, 5000),
-            hop_factor=(0, 100),
-            stable_ms=(0, 10_000),
-            stable_after_ms=(0, 10_000),
-            stable_logprob=(-100, 0),
-            stable_margin=(0, 100),
-            held_back=(0, 10),
-            tail_logprob=(-100, 0),
-            eager_logprob=(-100, 0),
-        )
-
-
-class Guarding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a text must look like to be believed."""
-
-    tokens_per_second: float = 8.0
-    compression: float = 2.4
-    mean_logprob: float = -1.0
-
-    def __post_init__(self) -> None:
-        _within(
-            self,
-            "guarding",
-            tokens_per_second=(1, 100),
-            compression=(1, 100),
-            mean_logprob=(-100, 0),
-        )
-
-
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything, one record a table of the TOML file."""
-
-    serving: Serving = Serving()
-    listening: Listening = Listening()
-    updating: Updating = Updating()
-    guarding: Guarding = Guarding()
 
 
 def load(

@@ -1,0 +1,21 @@
+"""All settings, one record a table of the file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from edge_runtime.config.computing import Computing
+from edge_runtime.config.guarding import Guarding
+from edge_runtime.config.listening import Listening
+from edge_runtime.config.serving import Serving
+from edge_runtime.config.updating import Updating
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, one record a table of the TOML file."""
+
+    serving: Serving = Serving()
+    computing: Computing = Computing()
+    listening: Listening = Listening()
+    updating: Updating = Updating()
+    guarding: Guarding = Guarding()
