@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.audio import FRAME
-from edge_runtime.device.base import Device, Program, Stream
+from edge_runtime.device.base import Call, Device, Program, Stream
 from edge_runtime.errors import DeviceError
 
 CONTEXT = 64
@@ -50,7 +50,7 @@ class VoiceDetector:
             for name in ("h", "c")
         )
         self._context = np.zeros((rows, CONTEXT), np.float32)
-        self._calls: dict[int, Callable[[Stream], None]] = {}
+        self._calls: dict[int, Call] = {}
         self._free = list(range(rows - 1, -1, -1))
         self._rows = rows
 
@@ -93,7 +93,7 @@ class VoiceDetector:
             audio[row, CONTEXT:] = frame
         for before, _, states in self._moves:
             before[:count] = states[chosen]
-        call(self._stream)
+        call()
         self._stream.synchronize()
         self._context[chosen] = audio[:, FRAME:]
         for _, after, states in self._moves:
@@ -101,9 +101,9 @@ class VoiceDetector:
         found: list[float] = self._probability[:count].tolist()
         return found
 
-    def _bind(self, count: int) -> Callable[[Stream], None]:
+    def _bind(self, count: int) -> Call:
         views = {
             name: buffer.view((count, *buffer.shape[1:])) for name, buffer in self._buffers.items()
         }
-        call = self._calls[count] = self._program.bind(views)
+        call = self._calls[count] = self._program.bind(views, self._stream)
         return call

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode.lane import Lane, Pass
 from edge_runtime.decode.sequence import Sequence
-from edge_runtime.decode.tiles import Call, Chain, Lane, Size
-from edge_runtime.decode.update import Cost, Hypothesis, Update
+from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
+from edge_runtime.device.base import Mark
 from edge_runtime.errors import AudioError
 
 Audio = Seq[NDArray[np.float32]]
@@ -24,29 +25,45 @@ class Runner:
     def __init__(self, chain: Chain, size: Size) -> None:
         self.chain = chain
         self.size = size
-        self._lane = Lane(chain, size)
+        self.lane = Lane(chain, size)
 
     def run(self, updates: Seq[Update], audio: Seq[Audio]) -> list[Hypothesis]:
         """The greedy hypotheses of `updates`, in their order.
 
         Raises `AudioError` for a batch or a row that is larger than the lane.
         """
-        began = time.perf_counter()
-        samples = self._stage(audio)
-        self._lane.encode(len(updates), samples)
-        encoded = time.perf_counter()
-        decoding = _Decoding(self._lane, updates, self.chain.shape.frames(samples))
-        decoding.advance()
-        drafted = time.perf_counter()
+        lane = self.lane
+        waited = lane.stream.counters.waits
+        began = lane.stream.mark()
+        rows, samples = self._stage(audio)
+        lane.encode(rows, samples)
+        encoded = lane.stream.mark()
+        decoding = _Decoding(lane, updates, self.chain.shape.frames(samples))
+        ended = drafted = decoding.advance()
         while not decoding.done:
-            decoding.advance()
-        ended = time.perf_counter()
-        spent = Cost(encode=encoded - began, draft=drafted - encoded, decode=ended - drafted)
+            ended = decoding.advance()
+        spent = Cost(
+            encode=encoded.since(began),
+            draft=drafted.since(encoded),
+            decode=ended.since(drafted),
+            waits=lane.stream.counters.waits - waited,
+        )
         return [decoding.hypothesis(row, spent) for row in range(len(updates))]
 
-    def _stage(self, audio: Seq[Audio]) -> int:
-        """Copy the rows into the staging buffer, zero-padded; the samples of the longest one."""
-        lane, shortest = self._lane, self.chain.shape.shortest
+    def warm(self) -> None:
+        """Run the largest update there can be, and make the graphs that updates will want.
+
+        What is allocated for that serves all others.
+        """
+        silence = np.zeros(self.size.samples, np.float32)
+        guess = (3,) * self.chain.shape.longest
+        update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=guess)
+        self.run([update], [[silence]])
+        self.lane.warm()
+
+    def _stage(self, audio: Seq[Audio]) -> tuple[int, int]:
+        """Put the audio into the staging rows; how many rows of how many samples these are."""
+        lane, shortest = self.lane, self.chain.shape.shortest
         lengths = [sum(len(piece) for piece in pieces) for pieces in audio]
         longest = max([shortest, *lengths])
         if len(audio) > self.size.rows or longest > self.size.samples:
@@ -54,16 +71,12 @@ class Runner:
                 f"a batch of {len(audio)} rows of {longest} samples does not fit in "
                 f"{self.size.rows} rows of {self.size.samples}"
             )
-        # The rows of a call lie densely, at the length of the longest.
-        staged = lane.audio.view((len(audio), longest)).host
+        rows, samples = lane.buckets.rows(len(audio)), lane.buckets.samples(longest)
+        lane.length.host.host[:rows] = shortest
         for row, (pieces, length) in enumerate(zip(audio, lengths, strict=True)):
-            at = 0
-            for piece in pieces:
-                staged[row, at : at + len(piece)] = piece
-                at += len(piece)
-            staged[row, at:] = 0.0
-            lane.length.host[row] = max(length, shortest)
-        return longest
+            lane.stage(row, list(pieces), samples)
+            lane.length.host.host[row] = max(length, shortest)
+        return rows, samples
 
 
 class _Decoding:
@@ -75,10 +88,15 @@ class _Decoding:
         self._updates = updates
         self._frames = frames
         self._turn = 0
-        self._calls: dict[tuple[int, int, int], Call] = {}
-        most = shape.past - 16
+        self._aligned = any(update.align for update in updates)
         self._sequences = [
-            Sequence(shape.begin, shape.end, update.forced, update.draft, min(update.limit, most))
+            Sequence(
+                shape.begin,
+                shape.end,
+                update.forced,
+                update.draft,
+                min(update.limit, shape.longest),
+            )
             for update in updates
         ]
         self._rows: list[list[NDArray[np.float32]]] = [[] for _ in updates]
@@ -87,54 +105,60 @@ class _Decoding:
     def done(self) -> bool:
         return all(sequence.done for sequence in self._sequences)
 
-    def advance(self) -> None:
-        """One decoder pass over the rows up to the last that is not done.
+    def advance(self) -> Mark:
+        """One look of the host: a pass that checks guesses, or a chain of single steps.
 
-        Rows lie densely, so that those at the end can be left out: a batch whose longest
-        comes first shrinks as it goes. Done rows before it feed their last token again.
+        Gives the mark behind its work. Rows lie densely, so that those at the end can be
+        left out: a batch whose longest comes first shrinks as it goes. Done rows before
+        it feed their last token again.
         """
         lane = self._lane
         count = 1 + max(row for row, each in enumerate(self._sequences) if not each.done)
-        fed = [sequence.feed() for sequence in self._sequences[:count]]
-        queries = max(len(f) for f, s in zip(fed, self._sequences, strict=False) if not s.done)
-        tokens = lane.tokens.view((count, queries)).host
-        position = lane.positions[self._turn].view((count,)).host
+        active = [each for each in self._sequences[:count] if not each.done]
+        queries = max(len(each.feed()) for each in active)
+        shape = Pass(
+            lane.buckets.rows(count),
+            lane.buckets.queries(queries),
+            self._frames,
+            self._turn,
+            lane.chain.device.chained if queries == 1 else 1,
+        )
+        tokens = lane.tokens(shape.rows, shape.queries)
+        position = lane.positions(self._turn, shape.rows)
         tokens[...] = 0
+        position[...] = 0
         for row, sequence in enumerate(self._sequences[:count]):
-            offered = fed[row][:queries]
+            offered = sequence.feed()[:queries]
             tokens[row, : len(offered)] = offered
             position[row] = sequence.position
-        self._call(count, queries)
-        self._deliver(count, queries)
-        self._turn = 1 - self._turn
-
-    def _call(self, count: int, queries: int) -> None:
-        lane, key = self._lane, (count, queries, self._turn)
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = lane.decoder_pass(count, queries, self._frames, self._turn)
-        call(lane.stream)
+        lane.decode(shape, self._aligned)
+        mark = lane.stream.mark()
         lane.stream.synchronize()
+        for step in range(shape.steps):
+            self._deliver(shape, step, count)
+        self._turn = (self._turn + shape.steps) % 2
+        return mark
 
-    def _deliver(self, count: int, queries: int) -> None:
-        lane, shape = self._lane, (count, queries)
-        results = {name: buffer.view(shape).host.tolist() for name, buffer in lane.results.items()}
+    def _deliver(self, shape: Pass, step: int, count: int) -> None:
+        answers = {name: rows.tolist() for name, rows in self._lane.answers(shape, step).items()}
         for row, sequence in enumerate(self._sequences[:count]):
             if sequence.done:
                 continue
+            if step:
+                sequence.step()
             taken = sequence.take(
-                results["next_token"][row],
-                results["logprob"][row],
-                results["margin"][row],
-                results["frame"][row],
+                answers["next_token"][row],
+                answers["logprob"][row],
+                answers["margin"][row],
+                answers["frame"][row],
             )
             if self._updates[row].align:
-                attention = lane.align(count, queries, self._frames)
+                attention = self._lane.align(shape, step)
                 self._rows[row].append(attention[row, :taken].copy())
 
     def hypothesis(self, row: int, spent: Cost) -> Hypothesis:
         update, sequence = self._updates[row], self._sequences[row]
-        frames = self._lane.chain.shape.frames(int(self._lane.length.host[row]))
+        frames = self._lane.chain.shape.frames(int(self._lane.length.host.host[row]))
         cost = replace(
             spent,
             drafted=sequence.drafted,

@@ -46,6 +46,19 @@ class Sequence:
         """Tokens for the next pass: one that is certain, then the guess to check."""
         return self._fed
 
+    @property
+    def alone(self) -> bool:
+        """Whether the next pass feeds a single token: there is no guess to check."""
+        return len(self._fed) == 1
+
+    def step(self) -> None:
+        """Feed only the newest token next; a guess that goes with it waits."""
+        if self._offer:
+            known = len(self._fed) - self._offer
+            self._draft[:0] = self._fed[known:]
+            del self._fed[known:]
+            self._offer = 0
+
     def take(
         self, tokens: Seq[int], logprobs: Seq[float], margins: Seq[float], frames: Seq[int]
     ) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,11 @@ FILE = "shape.json"
 
 
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Dimensions and marks of an encoder–decoder model, and how its decoder is cut."""
+    """Dimensions and marks of an encoder–decoder model, and how its decoder is cut.
+
+    `audio_seconds` and `draft_tokens` are what shapes are rounded up to where few shapes
+    are better than exact ones.
+    """
 
     decoder_tiles: tuple[int, ...]
     decoder_layers: int
@@ -26,7 +31,22 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_second: float
     kernels: tuple[int, ...]
     strides: tuple[int, ...]
+    audio_seconds: tuple[float, ...]
+    draft_tokens: tuple[int, ...]
     rate: int = 16000
+
+    @property
+    def tiles(self) -> tuple[range, ...]:
+        """The layers of each decoder tile."""
+        ends = tuple(accumulate(self.decoder_tiles))
+        return tuple(
+            range(end - count, end) for end, count in zip(ends, self.decoder_tiles, strict=True)
+        )
+
+    @property
+    def longest(self) -> int:
+        """The most text tokens of one decode: after the begin mark they still fit in a pass."""
+        return max(self.draft_tokens) - 1
 
     def frames(self, samples: int) -> int:
         """Encoder frames of `samples`: unpadded convolutions, at least 0."""

@@ -43,7 +43,8 @@ class Cost:
 
     `drafted` tokens were offered, `accepted` of them agreed; `passes` decoder
     passes gave `produced` tokens (end mark included), each pass's own next
-    token among them; `steps` of the passes fed a single token.
+    token among them; `steps` of the passes fed a single token. The host waited
+    for the device `waits` times.
     """
 
     queue: float = 0.0
@@ -56,6 +57,7 @@ class Cost:
     produced: int = 0
     passes: int = 0
     steps: int = 0
+    waits: int = 0
 
     @property
     def busy(self) -> float:

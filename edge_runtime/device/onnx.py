@@ -5,34 +5,16 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edge_runtime.device.base import (
-    Buffer,
-    Call,
-    Counters,
-    Graph,
-    Kind,
-    Samples,
-    Stream,
-    TensorSpec,
-)
-from edge_runtime.errors import DeviceError, ModelDamaged, ModelMissing
-
-_DTYPES = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(uint8)": np.uint8,
-    "tensor(bool)": np.bool_,
-}
+from edge_runtime.device.base import Buffer, Call, Counters, Graph, Kind, Samples, Stream
+from edge_runtime.device.onnx_program import OnnxProgram, open_session
+from edge_runtime.errors import DeviceError
 
 
 class HostBuffer:
@@ -72,8 +54,8 @@ class HostMark:
     def __init__(self) -> None:
         self.seconds = time.perf_counter()
 
-    def since(self, earlier: HostMark) -> float:
-        return self.seconds - earlier.seconds
+    def since(self, earlier: Any) -> float:
+        return float(self.seconds - earlier.seconds)
 
 
 class HostStream:
@@ -97,38 +79,6 @@ class HostGraph:
 
     def close(self) -> None:
         return None
-
-
-class OnnxProgram:
-    """A graph in an onnxruntime session; safe to run from several threads."""
-
-    def __init__(self, session: ort.InferenceSession, name: str) -> None:
-        self._session = session
-        self._name = name
-        self.inputs = {arg.name: _spec(arg) for arg in session.get_inputs()}
-        self.outputs = {arg.name: _spec(arg) for arg in session.get_outputs()}
-
-    def bind(self, bindings: Mapping[str, Buffer], stream: Stream) -> Call:
-        binding = self._session.io_binding()
-        for name, spec in self.inputs.items():
-            if name not in bindings:
-                raise DeviceError(f"{self._name}: input {name!r} is not bound")
-            _bind(binding.bind_input, spec, bindings[name], self._name)
-        for name in bindings.keys() - self.inputs.keys():
-            if name not in self.outputs:
-                raise DeviceError(f"{self._name}: has no tensor {name!r}")
-            _bind(binding.bind_output, self.outputs[name], bindings[name], self._name)
-        options = ort.RunOptions()
-        kept = dict(bindings)
-
-        def call() -> None:
-            try:
-                self._session.run_with_iobinding(binding, options)
-            except Exception as error:  # onnxruntime's errors share no base but Exception
-                shapes = {name: buffer.shape for name, buffer in kept.items()}
-                raise DeviceError(f"{self._name} failed with {shapes}: {error}") from error
-
-        return call
 
 
 class OnnxDevice:
@@ -156,21 +106,7 @@ class OnnxDevice:
             ) from None
 
     def load(self, plan: Path) -> OnnxProgram:
-        if not plan.is_file():
-            raise ModelMissing(f"{plan} does not exist", "Run: edge-runtime pull MODEL")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.inter_op_num_threads = 1
-        # Patterns are kept for every shape that was ever seen: with ours that never ends.
-        options.enable_mem_pattern = False
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
-        try:
-            session = ort.InferenceSession(str(plan), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors share no base but Exception
-            raise ModelDamaged(
-                f"{plan} cannot be loaded: {error}", "Run: edge-runtime pull MODEL --again"
-            ) from error
+        session = open_session(plan, ["CPUExecutionProvider"], self._threads)
         return OnnxProgram(session, plan.stem)
 
     def stream(self) -> HostStream:
@@ -191,17 +127,3 @@ class OnnxDevice:
 
     def close(self) -> None:
         return None
-
-
-def _spec(arg: Any) -> TensorSpec:
-    shape = tuple(size if isinstance(size, int) else None for size in arg.shape)
-    return TensorSpec(arg.name, np.dtype(_DTYPES[arg.type]), shape)
-
-
-def _bind(bind: Any, spec: TensorSpec, buffer: Buffer, program: str) -> None:
-    if buffer.dtype != spec.dtype or len(buffer.shape) != len(spec.shape):
-        raise DeviceError(
-            f"{program}: {spec.name!r} wants {spec.dtype} of {spec.shape}, "
-            f"got {buffer.dtype} of {buffer.shape}"
-        )
-    bind(spec.name, "cpu", 0, spec.dtype.type, buffer.shape, buffer.host.ctypes.data)

@@ -127,19 +127,9 @@ class Runtime:
 
     @staticmethod
     def _warm(runners: list[Runner]) -> None:
-        """Run the largest update there can be, on all lanes at once.
-
-        What is allocated for that, scratch memory that lanes share included, serves all others.
-        """
-
-        def run(runner: Runner) -> None:
-            silence = np.zeros(runner.size.samples, np.float32)
-            guess = (3,) * runner.chain.shape.past
-            update = Update("warm-up", 0, Purpose.FINAL, 0, len(silence), draft=guess)
-            runner.run([update], [[silence]])
-
+        """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
-            list(together.map(run, runners))
+            list(together.map(Runner.warm, runners))
 
     # -- hearing
 

@@ -12,8 +12,9 @@ import pytest
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.file import FileSource
+from edge_runtime.decode.lane import Lane, Pass
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Chain, Lane, Size
+from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.engines.export import export
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
@@ -137,19 +138,20 @@ def _greedy(lane: Lane, samples: np.ndarray, forced: tuple[int, ...] = (), limit
     `lane.audio` is used as it is from the end of `samples` on: the padding of the test.
     """
     shape, longest = lane.chain.shape, lane.size.samples
-    lane.audio.view((1, longest)).host[0, : len(samples)] = samples
-    lane.length.host[0] = len(samples)
+    lane.audio.host[: len(samples)] = samples
+    lane.length.host.host[0] = len(samples)
     lane.encode(1, longest)
     tokens, margins = [shape.begin], []
-    lane.positions[0].host[0] = 0  # from then on each pass tells the next one where it begins
-    passes = [lane.decoder_pass(1, 1, shape.frames(longest), turn) for turn in (0, 1)]
+    lane.positions(0, 1)[0] = 0  # from then on each pass tells the next one where it begins
+    passes = [Pass(1, 1, shape.frames(longest), turn) for turn in (0, 1)]
     while tokens[-1] != shape.end and len(tokens) <= limit:
         step = len(tokens) - 1
-        lane.tokens.host[0] = tokens[-1]
-        passes[step % 2](lane.stream)
-        best = int(lane.results["next_token"].host[0])
+        lane.tokens(1, 1)[0, 0] = tokens[-1]
+        lane.decode(passes[step % 2])
+        answers = {name: rows[0, 0] for name, rows in lane.answers(passes[step % 2]).items()}
+        best = int(answers["next_token"])
         tokens.append(forced[step] if step < len(forced) else best)
-        margins.append(float(lane.results["margin"].host[0]))
+        margins.append(float(answers["margin"]))
     return tokens[1:], margins
 
 

@@ -29,10 +29,9 @@ def tiles(
         "encoder": lambda: encoder(recipe, weights, dtype),
         "embedding": lambda: embedding(recipe, dtype),
     }
-    first = 0
-    for count in recipe.decoder_tiles:
-        made[f"layers_{first}_{first + count}"] = _tile(recipe, weights, dtype, first, count)
-        first += count
+    for indices in shape(recipe).tiles:
+        name = f"layers_{indices.start}_{indices.stop}"
+        made[name] = _tile(recipe, weights, dtype, indices)
     return made
 
 
@@ -57,13 +56,15 @@ def shape(recipe: MoonshineRecipe) -> ModelShape:
         tokens_per_second=dims.tokens_per_second,
         kernels=dims.conv_kernels,
         strides=dims.conv_strides,
+        audio_seconds=recipe.buckets.audio_seconds,
+        draft_tokens=recipe.buckets.draft_tokens,
     )
 
 
 def _tile(
-    recipe: MoonshineRecipe, weights: Weights, dtype: Any, first: int, count: int
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any, indices: range
 ) -> Callable[[], GraphWriter]:
-    return lambda: decoder_layers(recipe, weights, dtype, range(first, first + count))
+    return lambda: decoder_layers(recipe, weights, dtype, indices)
 
 
 def encoder(recipe: MoonshineRecipe, weights: Weights, dtype: Any) -> GraphWriter:

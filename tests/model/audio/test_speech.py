@@ -110,7 +110,7 @@ def test_a_stream_equals_the_published_model(detector: VoiceDetector, published:
         bindings[name].host[:] = value
     for name, shape in shapes.items():
         bindings[name] = device.alloc(shape, np.float32)
-    program.run(bindings, device.stream())
+    program.bind(bindings, device.stream())()
     np.testing.assert_allclose(judged(detector, frames), bindings["speech_probs"].host, atol=1e-5)
 
 

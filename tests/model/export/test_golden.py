@@ -62,7 +62,7 @@ def encoded(chain, samples: np.ndarray) -> dict[str, np.ndarray]:
     for name, spec in chain.encoder.outputs.items():
         shape = (1,) if name == "memory_length" else (1, spec.shape[1], frames, spec.shape[3])
         buffers[name] = device.alloc(shape, spec.dtype)
-    chain.encoder.run(buffers, device.stream())
+    chain.encoder.bind(buffers, device.stream())()
     return {name: buffers[name].host for name in chain.encoder.outputs}
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from edge_runtime.audio import RATE
+from edge_runtime.decode.lane import Lane
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Lane, Size
+from edge_runtime.decode.tiles import Size
 
 CLIPS = ["1867-154075-0005", "7367-86737-0006", "1089-134691-0001"]
 FLOAT32, FLOAT16 = 1e-3, 0.1

@@ -80,15 +80,15 @@ def test_results_land_in_the_bound_memory(
     device: OnnxDevice, plan: Path, bindings: Bindings
 ) -> None:
     arrays = {name: buffer.host for name, buffer in bindings.items()}
-    call = device.load(plan).bind(bindings)
-    call(device.stream())
+    call = device.load(plan).bind(bindings, device.stream())
+    call()
     assert arrays["twice"].tolist() == [[0, 2, 4, 6], [8, 10, 12, 14]]
     assert arrays["sum"].tolist() == [6, 22]
     assert arrays["more"].tolist() == [8, 0]
     # The inputs are read where they lie at each call, by a graph too.
     arrays["x"][:] = 1.0
     arrays["count"][:] = 100
-    device.capture(call, device.stream()).replay(device.stream())
+    device.capture(call, device.stream()).replay()
     assert arrays["sum"].tolist() == [4, 4]
     assert arrays["more"].tolist() == [101, 101]
     assert all(bindings[name].host is array for name, array in arrays.items())
@@ -100,7 +100,7 @@ def test_one_buffer_is_written_where_its_view_lies(
     whole = device.alloc((5,), np.float32)
     whole.host[:] = -1.0
     bindings["sum"] = whole.view((2,), offset=2)
-    device.load(plan).run(bindings, device.stream())
+    device.load(plan).bind(bindings, device.stream())()
     assert whole.host.tolist() == [-1, -1, 6, 22, -1]
 
 
@@ -108,7 +108,7 @@ def test_outputs_left_out_are_not_delivered(
     device: OnnxDevice, plan: Path, bindings: Bindings
 ) -> None:
     some = {name: bindings[name] for name in ("x", "count", "more")}
-    device.load(plan).run(some, device.stream())
+    device.load(plan).bind(some, device.stream())()
     assert bindings["more"].host.tolist() == [8, 0]
     assert not bindings["twice"].host.any()
 
@@ -128,19 +128,19 @@ def test_what_does_not_fit_is_named(
 ) -> None:
     bindings[name] = device.alloc(shape, dtype)
     with pytest.raises(DeviceError, match=f"arithmetic: '{name}' wants"):
-        device.load(plan).bind(bindings)
+        device.load(plan).bind(bindings, device.stream())
 
 
 def test_a_missing_input_is_named(device: OnnxDevice, plan: Path, bindings: Bindings) -> None:
     del bindings["count"]
     with pytest.raises(DeviceError, match="input 'count' is not bound"):
-        device.load(plan).bind(bindings)
+        device.load(plan).bind(bindings, device.stream())
 
 
 def test_an_unknown_tensor_is_named(device: OnnxDevice, plan: Path, bindings: Bindings) -> None:
     bindings["counts"] = bindings["count"]
     with pytest.raises(DeviceError, match="no tensor 'counts'"):
-        device.load(plan).bind(bindings)
+        device.load(plan).bind(bindings, device.stream())
 
 
 def test_a_call_that_fails_says_with_what(
@@ -148,7 +148,7 @@ def test_a_call_that_fails_says_with_what(
 ) -> None:
     bindings["x"] = device.alloc((2, 5), np.float32)
     with pytest.raises(DeviceError, match=r"arithmetic failed with .*\(2, 5\)"):
-        device.load(plan).run(bindings, device.stream())
+        device.load(plan).bind(bindings, device.stream())()
 
 
 def test_a_plan_that_is_not_there(device: OnnxDevice, tmp_path: Path) -> None:
@@ -167,15 +167,15 @@ def test_a_plan_that_is_cut_off(device: OnnxDevice, plan: Path, tmp_path: Path, 
 def test_the_steady_state_allocates_nothing(
     device: OnnxDevice, plan: Path, bindings: Bindings
 ) -> None:
-    call, stream = device.load(plan).bind(bindings), device.stream()
+    call = device.load(plan).bind(bindings, device.stream())
     for _ in range(50):
-        call(stream)
+        call()
     gc.collect()
     before = resident()
     tracemalloc.start()
     base = tracemalloc.get_traced_memory()[0]
     for _ in range(2000):
-        call(stream)
+        call()
     grown = tracemalloc.get_traced_memory()[0] - base
     tracemalloc.stop()
     assert grown < 2000  # less than a byte a call

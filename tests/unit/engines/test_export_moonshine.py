@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Chain, Lane, Size
+from edge_runtime.decode.lane import Lane, Pass
+from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines.export import moonshine
@@ -91,11 +92,11 @@ def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
 
 def test_a_pass_tells_the_next_one_where_it_begins(chain) -> None:
     lane = Lane(chain((1, 2)), Size(2, 4_000))
-    lane.length.host[:] = 4_000
+    lane.length.host.host[:] = 4_000
     lane.encode(2, 4_000)
-    lane.positions[0].host[:] = 3, 5
-    lane.decoder_pass(2, 4, lane.chain.shape.frames(4_000), turn=0)(lane.stream)
-    assert lane.positions[1].host.tolist() == [7, 9]
+    lane.positions(0, 2)[:] = 3, 5
+    lane.decode(Pass(2, 4, lane.chain.shape.frames(4_000)))
+    assert lane.positions(1, 2).tolist() == [7, 9]
 
 
 def test_float16_is_near(chain, sounds) -> None:

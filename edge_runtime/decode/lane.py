@@ -1,0 +1,262 @@
+"""One lane of a chain: its buffers, its stream, and what is bound to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.decode.graphs import Graphs
+from edge_runtime.decode.mirror import Mirror
+from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.device.base import Buffer, Call, Program, Samples
+
+ALIGNED = 256
+"""Bytes: where tensors may begin on a GPU."""
+
+KEPT = 128
+"""Graphs of one lane: more than the warm-up makes."""
+
+LONG = 32
+"""Tokens of the longest pass that is not the first of an update."""
+
+_ANSWERS = {"next_token": np.int64, "frame": np.int64, "logprob": np.float32, "margin": np.float32}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The shape of a decoder pass: (rows, queries) tokens against `frames` of memory.
+
+    It reads cache `turn` and writes the other. With `steps` the pass goes on by itself
+    that many times, each on the token that came before; `queries` is 1 then.
+    """
+
+    rows: int
+    queries: int
+    frames: int
+    turn: int = 0
+    steps: int = 1
+
+    @property
+    def count(self) -> int:
+        """Answers of one step."""
+        return self.rows * self.queries
+
+
+class Lane:
+    """Preallocated buffers for one batch of updates at a time, from one thread at a time.
+
+    Self-attention caches exist twice and change places at every step: one is read,
+    the other written. Everything between audio and answers stays on the device; the
+    methods enqueue, and only `stream.synchronize` waits.
+    """
+
+    def __init__(self, chain: Chain, size: Size) -> None:
+        self.chain = chain
+        self.size = size
+        self.buckets = chain.buckets(size)
+        self.stream = chain.device.stream()
+        self.graphs = Graphs(chain.device, self.stream, KEPT)
+        shape, device = chain.shape, chain.device
+        rows, queries, frames = size.rows, shape.past, shape.frames(size.samples)
+        each = rows * shape.heads * shape.padded_head_dim
+        layers = 2 * shape.decoder_layers
+        itemsize = chain.dtype.itemsize
+        self.audio = device.alloc((rows * size.samples,), np.float32)
+        self.length = Mirror(device, (rows,), np.int64, "length")
+        self.memory_length = device.alloc((rows,), np.int64)
+        self.memory = device.alloc((layers, _aligned(each * frames, itemsize)), chain.dtype)
+        self.caches = [
+            device.alloc((layers, _aligned(each * shape.past, itemsize)), chain.dtype)
+            for _ in range(2)
+        ]
+        self.hidden = [device.alloc((rows * queries * shape.width,), chain.dtype) for _ in "ab"]
+        self.shares = [device.alloc((rows * queries * frames,), np.float32) for _ in "ab"]
+        self._align = Mirror(device, (rows * queries * frames,), np.float32, "align")
+        # Positions for both turns, then the tokens: one copy sends them.
+        self._tokens_at = 2 * _aligned(rows * 8)
+        self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
+        self._answers = Mirror(device, (_slot(rows * queries),), np.uint8, "results")
+
+    # -- the encoder
+
+    def stage(self, row: int, pieces: tuple[Samples, ...] | list[Samples], samples: int) -> None:
+        """Put a row's audio, in pieces, into the staging rows of `samples`; zeros behind it."""
+        target = self.audio.view((samples,), row * samples)
+        self.chain.device.stage(pieces, target, self.stream)
+
+    def encode(self, rows: int, samples: int) -> None:
+        """Encode the first rows of `samples`, their true lengths in `length.host`.
+
+        Cross-attention keys and values stay in the lane's memory. Where a batch saves
+        nothing, rows go one by one: the scratch memory is that of one row.
+        """
+        step = rows if self.chain.device.batches else 1
+        for first in range(0, rows, step):
+            key = ("encode", first, step, samples)
+            self.graphs.get(key, partial(self._encoder, first, step, samples)).replay()
+
+    def _encoder(self, first: int, rows: int, samples: int) -> Call:
+        frames = self.chain.shape.frames(samples)
+        bindings: dict[str, Buffer] = {
+            "audio": self.audio.view((rows, samples), first * samples),
+            "length": self.length.there.view((rows,), first),
+            "memory_length": self.memory_length.view((rows,), first),
+            **self._memory(rows, frames, first),
+        }
+        call = self._bind(self.chain.encoder, bindings)
+
+        def encode() -> None:
+            self.length.send(self.stream, first + rows)
+            call()
+
+        return encode
+
+    # -- the decoder
+
+    def tokens(self, rows: int, queries: int) -> NDArray[np.int64]:
+        """The host's (rows, queries) of what the next pass is fed."""
+        place = self._tokens_at // 8
+        return self._fed.host.view((rows, queries), place * 8, np.int64).host
+
+    def positions(self, turn: int, rows: int) -> NDArray[np.int64]:
+        """The host's (rows,) of where in the cache the pass of that turn begins."""
+        return self._fed.host.view((rows,), turn * (self._tokens_at // 2), np.int64).host
+
+    def decode(self, shape: Pass, align: bool = False) -> None:
+        """Run a pass; `answers`, and with `align` also `align`, are there once it is over."""
+        self.graphs.get(shape, partial(self._passes, shape)).replay()
+        if align:
+            self._align.fetch(self.stream, shape.steps * self._align_step(shape))
+
+    def answers(self, shape: Pass, step: int = 0) -> dict[str, NDArray[np.generic]]:
+        """`next_token`, `frame`, `logprob`, `margin`: (rows, queries) of a step that is over."""
+        return {
+            name: buffer.host
+            for name, buffer in self._answered(self._answers.host, shape, step).items()
+        }
+
+    def align(self, shape: Pass, step: int = 0) -> NDArray[np.float32]:
+        """The (rows, queries, frames) attention of a step that is over."""
+        at = step * self._align_step(shape)
+        return self._align.host.view((shape.rows, shape.queries, shape.frames), at).host
+
+    @staticmethod
+    def _answered(answers: Buffer, shape: Pass, step: int) -> dict[str, Buffer]:
+        at, found = step * _slot(shape.count), {}
+        for name, dtype in _ANSWERS.items():
+            found[name] = answers.view((shape.rows, shape.queries), at, dtype)
+            at += _aligned(shape.count * np.dtype(dtype).itemsize)
+        return found
+
+    @staticmethod
+    def _align_step(shape: Pass) -> int:
+        return _aligned(shape.count * shape.frames, 4)
+
+    def _passes(self, shape: Pass) -> Call:
+        """The chain as often as `shape` says: tokens in, answers out, no look of the host."""
+        calls: list[Call] = []
+        tokens = self._fed.there.view((shape.rows, shape.queries), self._tokens_at, np.int64)
+        for step in range(shape.steps):
+            turn = (shape.turn + step) % 2
+            calls += self._chain(shape, turn, step, tokens)
+            tokens = self._answered(self._answers.there, shape, step)["next_token"]
+        sent = self._tokens_at + shape.count * 8
+        fetched = shape.steps * _slot(shape.count)
+
+        def run() -> None:
+            self._fed.send(self.stream, sent)
+            for call in calls:
+                call()
+            self._answers.fetch(self.stream, fetched)
+
+        return run
+
+    def _chain(self, shape: Pass, turn: int, step: int, tokens: Buffer) -> list[Call]:
+        chain, rows, queries = self.chain, shape.rows, shape.queries
+        hidden = [each.view((rows, queries, chain.shape.width)) for each in self.hidden]
+        shares = [each.view((rows, queries, shape.frames)) for each in self.shares]
+        first = {"tokens": tokens, "table": chain.table, "hidden": hidden[0]}
+        calls = [self._bind(chain.embedding, first)]
+        offered = {
+            "memory_length": self.memory_length.view((rows,)),
+            "table": chain.table,
+            **self._memory(rows, shape.frames),
+            **self._cache("past", turn, rows),
+            **self._cache("new", 1 - turn, rows),
+            **self._answered(self._answers.there, shape, step),
+            "align": self._align.there.view(
+                (rows, queries, shape.frames), step * self._align_step(shape)
+            ),
+            "position": self._position(turn, rows),
+        }
+        for number, program in enumerate(chain.tiles):
+            here, there = number % 2, 1 - number % 2
+            offered |= {"hidden": hidden[here], "hidden_next": hidden[there]}
+            offered |= {"align_past": shares[here], "align_next": shares[there]}
+            if number + 1 == len(chain.tiles):
+                offered["position_next"] = self._position(1 - turn, rows)
+            calls.append(self._bind(program, offered))
+        return calls
+
+    def _bind(self, program: Program, offered: Mapping[str, Buffer]) -> Call:
+        known = {**program.inputs, **program.outputs}
+        wanted = {name: buffer for name, buffer in offered.items() if name in known}
+        return program.bind(wanted, self.stream)
+
+    def warm(self) -> None:
+        """Capture what single updates want, and run it once; nothing where shapes are exact."""
+        buckets, chained = self.buckets, self.chain.device.chained
+        self.length.host.host[...] = self.chain.shape.shortest
+        for samples in buckets.sample_sizes:
+            self.encode(1, samples)
+            frames = self.chain.shape.frames(samples)
+            for queries in buckets.query_sizes:
+                steps = chained if queries == 1 else 1
+                # A long draft is only checked at the beginning, in the first turn.
+                for turn in (0, 1) if queries <= LONG else (0,):
+                    self.decode(Pass(1, queries, frames, turn, steps))
+            self.stream.synchronize()
+        self.graphs.warm = True
+
+    # -- views
+
+    def _position(self, turn: int, rows: int) -> Buffer:
+        return self._fed.there.view((rows,), turn * (self._tokens_at // 2), np.int64)
+
+    def _memory(self, rows: int, frames: int, first: int = 0) -> dict[str, Buffer]:
+        shape = self.chain.shape
+        each = (rows, shape.heads, frames, shape.padded_head_dim)
+        return self._layered("memory", self.memory, each, first)
+
+    def _cache(self, name: str, turn: int, rows: int) -> dict[str, Buffer]:
+        shape = self.chain.shape
+        each = (rows, shape.heads, shape.past, shape.padded_head_dim)
+        return self._layered(name, self.caches[turn], each)
+
+    def _layered(
+        self, name: str, buffer: Buffer, each: tuple[int, ...], first: int = 0
+    ) -> dict[str, Buffer]:
+        """Every layer's keys and values, from row `first` on, as a view of one (2·layers, …)."""
+        layers, stride = self.chain.shape.decoder_layers, buffer.shape[1]
+        row = first * math.prod(each[1:])
+        return {
+            f"{name}_{kind}_{index}": buffer.view(each, (half * layers + index) * stride + row)
+            for half, kind in enumerate("kv")
+            for index in range(layers)
+        }
+
+
+def _aligned(count: int, itemsize: int = 1) -> int:
+    """The least number of items, at least `count`, after which another tensor may begin."""
+    step = ALIGNED // itemsize
+    return -(-count // step) * step
+
+
+def _slot(count: int) -> int:
+    """Bytes of the answers to `count` tokens."""
+    return sum(_aligned(count * np.dtype(dtype).itemsize) for dtype in _ANSWERS.values())
