@@ -80,7 +80,8 @@ class Lane:
         # Positions for both turns, then the tokens: one copy sends them.
         self._tokens_at = 2 * _aligned(rows * 8)
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
-        self._answers = Mirror(device, (_slot(rows * queries),), np.uint8, "results")
+        answers = max(_slot(rows * queries), device.chained * _slot(rows))
+        self._answers = Mirror(device, (answers,), np.uint8, "results")
 
     # -- the encoder
 

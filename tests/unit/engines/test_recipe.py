@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 
 import msgspec
 import pytest
 
+from edge_runtime.engines.export.moonshine import shape
 from edge_runtime.engines.recipe import load_recipe, recipes, recipes_folder
 from edge_runtime.errors import RecipeError
 
@@ -49,11 +49,9 @@ def test_frames_follow_the_convolutions(samples, frames):
 @pytest.mark.parametrize("tiles", [(6,), (3, 3), (1, 1, 1, 1, 1, 1)])
 def test_tiles_cover_the_decoder(tiles):
     recipe = msgspec.structs.replace(load_recipe("moonshine-tiny-en"), decoder_tiles=tiles)
-    bounds = recipe.tile_bounds()
-    assert bounds[0][0] == 0
-    assert bounds[-1][1] == 6
-    assert all(end == first for (_, end), (first, _) in pairwise(bounds))
-    assert tuple(end - first for first, end in bounds) == tiles
+    layers = shape(recipe).tiles
+    assert [layer for tile in layers for layer in tile] == list(range(6))
+    assert tuple(map(len, layers)) == tiles
 
 
 def test_the_hash_follows_the_graphs_and_nothing_else():
