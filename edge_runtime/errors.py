@@ -72,6 +72,18 @@ class DeviceError(EdgeRuntimeError, RuntimeError):
     code = "device"
 
 
+class DeviceLost(DeviceError):
+    """The device faulted: nothing that it holds can be used again, it must be opened anew."""
+
+    code = "device_lost"
+
+
+class EngineMismatch(DeviceError):
+    """There are engines of the model, and none is for this model, library, device and use."""
+
+    code = "engine_mismatch"
+
+
 class PortTaken(EdgeRuntimeError, OSError):
     """Another process listens on the address."""
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": "Serve live speech to text over a WebSocket.",
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
+    "build": "Make a model's TensorRT engine for this machine.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }
 

@@ -12,6 +12,9 @@ from edge_runtime.errors import ModelDamaged
 
 FILE = "manifest.json"
 
+VOLATILE = ".cache"
+"""How names end of what is rewritten after a folder was completed: never sealed."""
+
 _CHUNK = 1 << 20
 
 
@@ -36,9 +39,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def seal(folder: Path, source: str) -> None:
-    """Write the manifest of all files in `folder`, and everything through to the disk."""
+    """Write the manifest of all files in `folder`, and everything through to the disk.
+
+    Files whose names end in `VOLATILE` are left out.
+    """
     files = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(each for each in folder.iterdir() if each.suffix != VOLATILE):
         files.append(StoredFile(path.name, path.stat().st_size, sha256(path)))
         sync(path)
     encoded = msgspec.json.encode(Manifest(source, tuple(files)))

@@ -198,32 +198,6 @@ class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
             if layer not in layers or head not in heads:
                 raise ValueError(f"alignment_heads: there is no head {[layer, head]}")
 
-    def _graph_content(self) -> dict[str, object]:
-        raise NotImplementedError
-
-
-class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
-    """`decoder_tiles` says how many layers each decoder tile has, in order."""
-
-    architecture: MoonshineArchitecture
-    decoder_tiles: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
-    alignment_heads: tuple[tuple[int, int], ...]
-    buckets: Buckets
-
-    def __post_init__(self) -> None:
-        Recipe.__post_init__(self)
-        if sum(self.decoder_tiles) != self.architecture.decoder_layers:
-            raise ValueError(
-                f"decoder_tiles {list(self.decoder_tiles)} do not add up to "
-                f"{self.architecture.decoder_layers} layers"
-            )
-        if self.buckets.draft_tokens[-1] > self.architecture.past:
-            raise ValueError("the longest of draft_tokens does not fit in past")
-        layers, heads = range(self.architecture.decoder_layers), range(self.architecture.heads)
-        for layer, head in self.alignment_heads:
-            if layer not in layers or head not in heads:
-                raise ValueError(f"alignment_heads: there is no head {[layer, head]}")
-
     def tile_bounds(self) -> tuple[tuple[int, int], ...]:
         """(first layer, layer after the last) of each decoder tile."""
         bounds, first = [], 0

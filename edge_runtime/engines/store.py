@@ -1,7 +1,8 @@
 """Where models live on this machine: weights as they came, graphs made from them.
 
 `<root>/<model>/weights/` holds the files and `manifest.json`;
-`<root>/<model>/<fingerprint>/` the graphs and theirs. A folder appears under
+`<root>/<model>/<fingerprint>/` the graphs and theirs; engines lie beside them in folders
+of the same form, which `plans` knows by their `engine.json`. A folder appears under
 its name only when it is whole: it is written beside and renamed.
 """
 
@@ -15,7 +16,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 # None: a short write of numpy's comes without a number.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None}
 _UNWRITABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+
+ENGINE = "engine.json"
+"""The file that tells an engine's folder from one of graphs."""
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is written, how many are done, and of how many."""
@@ -90,10 +94,12 @@ class Store:
 
         Raises as `weights` does.
         """
+        return graphs_fingerprint(recipe, precision, self.hashes(recipe).values())
+
+    def hashes(self, recipe: AnyRecipe) -> dict[str, str]:
+        """The sha256 of every file of the weights by its name. Raises as `weights` does."""
         weights = self._checked(self.root / recipe.name / "weights", recipe.name)
-        parts = [recipe.hash, precision, _exporter()]
-        parts += [file.sha256 for file in weights.files]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+        return {file.name: file.sha256 for file in weights.files}
 
     def forget_graphs(self, name: str, keep: Collection[str] = ()) -> None:
         """Delete a model's exported graphs but those in `keep`. Raises `StoreUnwritable`."""
@@ -176,7 +182,8 @@ class Store:
     def _graph_folders(self, name: str) -> list[Path]:
         folder = self.root / name
         made = folder.glob(f"*/{FILE}") if folder.is_dir() else ()
-        return sorted(path.parent for path in made if path.parent.name != "weights")
+        found = (path.parent for path in made if path.parent.name != "weights")
+        return sorted(each for each in found if not (each / ENGINE).is_file())
 
     def _whole(self, folder: Path, name: str) -> bool:
         try:
@@ -209,6 +216,12 @@ def default_root() -> Path:
         return shared
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "edge-runtime"
+
+
+def graphs_fingerprint(recipe: AnyRecipe, precision: str, hashes: Iterable[str]) -> str:
+    """16 hex digits of the graphs that come of weights with these sha256, in this order."""
+    parts = [recipe.hash, precision, _exporter(), *hashes]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _exporter() -> str:

@@ -1,0 +1,159 @@
+"""`edge-runtime build`: make a model's TensorRT engine for this machine, or a portable one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
+from edge_runtime.engines.build import build as make
+from edge_runtime.engines.plans import ROWS, Engine, read
+from edge_runtime.engines.recipe import load_recipe
+from edge_runtime.engines.store import Store
+from edge_runtime.errors import ConfigError
+
+EXAMPLES = """\
+edge-runtime build moonshine-tiny-en                        float16, for this GPU
+edge-runtime build moonshine-tiny-en --workspace-mb 256     beside other programs
+edge-runtime build moonshine-tiny-en --tensorrt tensorrt_rtx
+                                                            portable, needs no GPU"""
+
+
+def build(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model that was pulled, or a recipe (.toml).")
+    ],
+    precision: Annotated[
+        Literal["fp16", "fp32"], typer.Option(help="What weights and activations are.")
+    ] = "fp16",
+    tensorrt: Annotated[
+        Literal["auto", "tensorrt", "tensorrt_rtx"],
+        typer.Option(help="Which library builds; auto takes the first that is installed."),
+    ] = "auto",
+    workspace_mb: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Scratch memory of kernels [a quarter of what is free]."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="N,N…", help="Layers in each decoder tile [as the recipe says]."),
+    ] = None,
+    rows: Annotated[int, typer.Option(metavar="N", help="Streams in the largest batch.")] = ROWS,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings: they say how long a segment gets."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Build even what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one line of JSON.")] = False,
+) -> None:
+    """Build a model's TensorRT engine into the store.
+
+    An engine serves the exact TensorRT version that built it. One that is there is kept.
+    """
+    from edge_runtime.config import load
+    from edge_runtime.session import longest
+
+    options = BuildOptions(
+        precision=precision,
+        tensorrt=tensorrt,
+        workspace_mb=workspace_mb,
+        split=None if split is None else _split(split),
+        rows=rows,
+        samples=longest(load(config)),
+        again=again,
+    )
+    recipe, began = load_recipe(model), time.monotonic()
+    with _Screen(recipe.name, shown=not as_json) as screen:
+        folder = make(recipe, Store(), options, screen)
+    engine, seconds = read(folder), time.monotonic() - began
+    if as_json:
+        typer.echo(msgspec.json.encode(_row(engine, seconds, built=not screen.was_there)))
+        return
+    if screen.was_there:
+        typer.echo(f"{recipe.name}: was there, in {folder}")
+    else:
+        typer.echo(f"{recipe.name}: built in {seconds:.0f} s, in {folder}")
+    typer.echo(f"Next: {_next(engine)}")
+
+
+def _split(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(
+            f"--split {text} is no list of numbers", "Write it as in --split 3,3."
+        ) from None
+
+
+def _next(engine: Engine) -> str:
+    """Where there is no GPU, the engine is for another machine."""
+    info = engine.info
+    option = "" if info.model == "moonshine-tiny-en" else f" --model {info.model}"
+    if info.gpu:
+        return f"edge-runtime serve --device tensorrt{option}"
+    bundle = f"{info.model}-{info.precision}.tar"
+    return f"edge-runtime engines export {info.model} --engine {info.fingerprint} -o {bundle}"
+
+
+def _row(engine: Engine, seconds: float, *, built: bool) -> dict[str, Any]:
+    return {
+        "folder": str(engine.folder),
+        "fingerprint": engine.info.fingerprint,
+        "built_now": built,
+        "took": round(seconds, 1),
+        "engine": engine.info,
+    }
+
+
+class _Screen(Watch):
+    """The memory plan as text, a bar for each tile; bars only at a terminal."""
+
+    def __init__(self, model: str, *, shown: bool) -> None:
+        self.was_there = False
+        self._model, self._shown = model, shown
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=not (shown and sys.stderr.isatty()),
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Screen:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        self._progress.__exit__(*reason)
+
+    def exporting(self, name: str, done: int, total: int) -> None:
+        self._draw("graphs", done / max(total, 1))
+
+    def planned(self, plan: MemoryPlan) -> None:
+        if self._shown:
+            self._progress.console.print(str(plan), highlight=False, soft_wrap=True)
+
+    def waiting(self) -> None:
+        if self._shown:
+            said = f"another process builds {self._model}: waiting for it"
+            self._progress.console.print(said, highlight=False, soft_wrap=True)
+
+    def found(self, folder: Path) -> None:
+        self.was_there = True
+
+    def advanced(self, tile: str, done: float) -> None:
+        self._draw(tile, done)
+
+    def _draw(self, what: str, done: float) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(f"{self._model}: {what}", total=1.0)
+        self._progress.update(self._tasks[what], completed=done)

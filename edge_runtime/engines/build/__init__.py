@@ -1,0 +1,228 @@
+"""From a model's graphs to an engine of TensorRT: one plan a tile, sealed in the store."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edge_runtime.device.tensorrt import TensorRT, find_tensorrt
+from edge_runtime.engines import manifest, plans
+from edge_runtime.engines.board import Board, board
+from edge_runtime.engines.build.contract import Signature, signatures
+from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
+from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
+from edge_runtime.engines.build.tile import Timings, Work, build_tile
+from edge_runtime.engines.build.watch import UNWATCHED, Watch
+from edge_runtime.engines.export import PRECISIONS
+from edge_runtime.engines.plans import PORTABLE, ROWS, EngineInfo
+from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
+from edge_runtime.engines.store import ENGINE, Store
+from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
+
+__all__ = ["BuildOptions", "MemoryPlan", "Watch", "build"]
+
+RECIPE = "recipe.json"
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build. `workspace_mb` None: what suits the board; `split` None: as the recipe.
+
+    `rows` and `samples` (16 kHz) are the largest batch and the longest row.
+    """
+
+    precision: str = "fp16"
+    tensorrt: str = "auto"
+    workspace_mb: int | None = None
+    split: tuple[int, ...] | None = None
+    rows: int = ROWS
+    samples: int = 278_400
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            known = " or ".join(sorted(PRECISIONS))
+            raise ConfigError(f"unknown precision {self.precision!r}", f"Use {known}.")
+        if not 1 <= self.rows <= 64:
+            raise ConfigError(f"--rows is {self.rows}", "Choose one from 1 to 64.")
+        if self.workspace_mb is not None and not 1 <= self.workspace_mb <= 1 << 20:
+            raise ConfigError(
+                f"--workspace-mb is {self.workspace_mb}", "Choose one from 1 to 1048576."
+            )
+
+
+def build(
+    recipe: AnyRecipe,
+    store: Store,
+    options: BuildOptions = BuildOptions(),
+    watch: Watch = UNWATCHED,
+) -> Path:
+    """The folder of the model's engine, built now where the store has none like it.
+
+    Two builders of one model take turns; the second finds the work done. An interrupted
+    build leaves nothing behind.
+    Raises `ModelMissing`, `ModelDamaged` and `StoreUnwritable` as the store does,
+    `MissingExtra` without TensorRT, `DeviceError` for what does not build or fit, and
+    `RecipeError` for a split that does not add up or a model that is no speech model.
+    """
+    if not isinstance(recipe, MoonshineRecipe):
+        raise RecipeError(f"{recipe.name} runs on the CPU", "Build an engine of a speech model.")
+    recipe = plans.split(recipe, options.split)
+    tensorrt, here = find_tensorrt(options.tensorrt), board()
+    job = _Job(recipe, store, options, tensorrt, here, watch)
+    return job.run()
+
+
+class _Job:
+    """One build: what it is of, what it is for."""
+
+    def __init__(
+        self,
+        recipe: MoonshineRecipe,
+        store: Store,
+        options: BuildOptions,
+        tensorrt: TensorRT,
+        here: Board,
+        watch: Watch,
+    ) -> None:
+        self.recipe, self.store, self.options = recipe, store, options
+        self.tensorrt, self.here, self.watch = tensorrt, here, watch
+        self.tiles: dict[str, Signature] = signatures(recipe, options.precision)
+        self.most: Ranges = ranges(recipe, options.rows, options.samples)
+        self.info = self._info()
+        self.place = store.root / recipe.name / self.info.fingerprint
+
+    def run(self) -> Path:
+        began = time.time()
+        if not self.options.again and self._whole():
+            self.watch.found(self.place)
+            return self.place
+        graphs = self.store.graphs(self.recipe, self.options.precision, self.watch.exporting)
+        # Before the lock: the store takes one for these, too.
+        detectors = [self.store.graphs(load_recipe(name)) for name in self.recipe.requires]
+        with self.store.lock(self.recipe.name):
+            # Another process may have built it while this one waited.
+            if self._whole() and not (self.options.again and self._built() < began):
+                self.watch.found(self.place)
+                return self.place
+            memory = self._planned(graphs)
+            source = f"built with {self.tensorrt.flavour} {self.tensorrt.version}"
+            with self.store.replacing(self.place, source) as new:
+                self._plans(graphs, new, memory)
+                self._companions(graphs, detectors, new)
+                self._seal(new, memory, began)
+        return self.place
+
+    def _planned(self, graphs: Path) -> MemoryPlan:
+        options = self.options
+        workspace = None if options.workspace_mb is None else options.workspace_mb * MB
+        memory = plan(
+            graphs, self.tiles, self.most, self.tensorrt.flavour, self.here.free, workspace
+        )
+        self.watch.planned(memory)
+        memory.check(options.rows)
+        return memory
+
+    def _plans(self, graphs: Path, new: Path, memory: MemoryPlan) -> None:
+        timings = self._timings()
+        work = Work(
+            self.tensorrt,
+            memory.workspace,
+            tf32=self.options.precision != "fp32",
+            timings=Timings(timings.read_bytes() if timings.is_file() else b""),
+        )
+        for name, signature in self.tiles.items():
+
+            def advanced(done: float, name: str = name) -> None:
+                self.watch.advanced(name, done)
+
+            advanced(0.0)
+            made = build_tile(
+                work,
+                graphs / f"{name}.onnx",
+                signature,
+                profiles(signature, self.most, self.tensorrt.flavour),
+                advanced,
+            )
+            with (new / f"{name}.plan").open("wb") as file:
+                file.write(memoryview(made))
+        if work.timings.content:
+            part = timings.with_suffix(".part")
+            part.write_bytes(work.timings.content)
+            part.rename(timings)
+
+    def _companions(self, graphs: Path, detectors: list[Path], new: Path) -> None:
+        """All that a board needs besides the plans to serve without the weights."""
+        for name in ("table.npy", "shape.json", "vocabulary.json"):
+            shutil.copyfile(graphs / name, new / name)
+        for folder in detectors:
+            for graph in folder.glob("*.onnx"):
+                shutil.copyfile(graph, new / graph.name)
+        _write(new / RECIPE, self.recipe)
+
+    def _seal(self, new: Path, memory: MemoryPlan, began: float) -> None:
+        now = datetime.now(timezone.utc)
+        info = msgspec.structs.replace(
+            self.info,
+            built=now.isoformat(timespec="seconds"),
+            seconds=round(now.timestamp() - began, 1),
+            workspace_mb=memory.workspace // MB,
+        )
+        _write(new / ENGINE, info)
+
+    def _info(self) -> EngineInfo:
+        options, here = self.options, self.here
+        if self.tensorrt.flavour == "tensorrt_rtx":
+            target = PORTABLE
+        elif here.capability is None:
+            raise DeviceError(
+                "tensorrt builds for the GPU that it runs on, and there is none here",
+                "Build on the board itself, or use --tensorrt tensorrt_rtx.",
+            )
+        else:
+            target = "{}.{}".format(*here.capability)
+        return EngineInfo(
+            model=self.recipe.name,
+            recipe=self.recipe.hash,
+            weights=self.store.hashes(self.recipe),
+            graphs=self.store.fingerprint(self.recipe, options.precision),
+            precision=options.precision,
+            split=self.recipe.decoder_tiles,
+            tensorrt=self.tensorrt.flavour,
+            version=self.tensorrt.version,
+            target=(target,),
+            rows=options.rows,
+            samples=options.samples,
+            queries=self.most["Q"].most,
+            gpu=here.gpu,
+            l4t=here.l4t,
+            driver=here.driver,
+            host=here.host,
+        )
+
+    def _timings(self) -> Path:
+        name = f"{self.tensorrt.flavour}-{self.tensorrt.version}.timings"
+        return self.store.root / self.recipe.name / name
+
+    def _whole(self) -> bool:
+        if not (self.place / manifest.FILE).is_file():
+            return False
+        try:
+            manifest.checked(self.place)
+        except ModelDamaged:
+            return False
+        return True
+
+    def _built(self) -> float:
+        """When the engine that is there was completed."""
+        return (self.place / manifest.FILE).stat().st_mtime
+
+
+def _write(path: Path, record: Any) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")

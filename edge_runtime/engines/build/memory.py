@@ -1,0 +1,92 @@
+"""What a build takes of the board's memory, told and checked before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge_runtime.engines.build.contract import Signature
+from edge_runtime.engines.build.profiles import Ranges
+from edge_runtime.errors import DeviceError
+
+MB = 1 << 20
+LARGEST_WORKSPACE = 1024 * MB
+SMALLEST_WORKSPACE = 64 * MB
+# The library and, with a GPU, its context and kernels.
+BASE = {"tensorrt": 900 * MB, "tensorrt_rtx": 400 * MB}
+# A tile's weights exist as the parsed graph, as the builder's copy and as the plan.
+COPIES = 3
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes: of the largest tile's weights and tensors, the workspace, and what is free."""
+
+    weights: int
+    tensors: int
+    workspace: int
+    base: int
+    free: int
+
+    @property
+    def peak(self) -> int:
+        """The most that the build is expected to hold at a time."""
+        return self.base + COPIES * self.weights + self.tensors + self.workspace
+
+    def __str__(self) -> str:
+        return (
+            f"memory: {self.peak // MB} MB at most (library {self.base // MB}, weights "
+            f"{COPIES} × {self.weights // MB}, tensors {self.tensors // MB}, workspace "
+            f"{self.workspace // MB}) of {self.free // MB} MB free"
+        )
+
+    def check(self, rows: int) -> None:
+        """Raises `DeviceError` naming the option that helps, where it cannot fit."""
+        if self.peak <= self.free:
+            return
+        said = f"the build needs about {self.peak // MB} MB, and {self.free // MB} MB are free"
+        without = self.peak - self.workspace
+        if without + SMALLEST_WORKSPACE <= self.free:
+            fits = (self.free - without) // MB
+            raise DeviceError(said, f"Add --workspace-mb {fits}, or end other programs.")
+        smaller = self.peak - self.tensors + self.tensors // max(rows, 1)
+        if rows > 1 and smaller - self.workspace + SMALLEST_WORKSPACE <= self.free:
+            least = SMALLEST_WORKSPACE // MB
+            raise DeviceError(said, f"Add --rows 1 --workspace-mb {least}, or end other programs.")
+        raise DeviceError(
+            said,
+            "End other programs, or build on a larger board of the same kind and carry it over "
+            "with edge-runtime engines export.",
+        )
+
+
+def plan(
+    graphs: Path,
+    tiles: Mapping[str, Signature],
+    most: Ranges,
+    flavour: str,
+    free: int,
+    workspace: int | None,
+) -> MemoryPlan:
+    """The plan of building `tiles`, one after the other; `workspace` in bytes, or by default."""
+    if workspace is None:
+        workspace = min(LARGEST_WORKSPACE, max(SMALLEST_WORKSPACE, free // 4))
+    return MemoryPlan(
+        weights=max((graphs / f"{name}.onnx").stat().st_size for name in tiles),
+        tensors=max(_bytes(signature, most) for signature in tiles.values()),
+        workspace=workspace,
+        base=BASE[flavour],
+        free=free,
+    )
+
+
+def _bytes(signature: Signature, most: Ranges) -> int:
+    """All tensors of a tile at its largest shapes."""
+    sizes = {letter: each.most for letter, each in most.items()}
+    tensors: Iterable[tuple[int, tuple[int, ...]]] = (
+        (tensor.dtype.itemsize, tensor.sized(sizes))
+        for tensor in (*signature.inputs.values(), *signature.outputs.values())
+    )
+    return sum(size * math.prod(shape) for size, shape in tensors)

@@ -1,0 +1,213 @@
+"""One graph becomes one plan: parsed strongly typed, checked, built in a thread that can stop."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edge_runtime.device.tensorrt import TensorRT
+from edge_runtime.engines.build.contract import Signature, Tensor, check
+from edge_runtime.engines.build.profiles import Ranges
+from edge_runtime.engines.build.watch import Phases
+from edge_runtime.errors import DeviceError
+
+_log = logging.getLogger(__name__)
+
+_DTYPES = {
+    "FLOAT": np.float32,
+    "HALF": np.float16,
+    "INT64": np.int64,
+    "INT32": np.int32,
+    "BOOL": np.bool_,
+}
+
+
+@dataclass
+class Timings:
+    """What TensorRT measured of kernels, to be used again by the next build."""
+
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a tile is built: bytes of workspace, whether TF32 may stand for float32."""
+
+    tensorrt: TensorRT
+    workspace: int
+    tf32: bool
+    timings: Timings = field(default_factory=Timings)
+
+
+def build_tile(
+    work: Work,
+    path: Path,
+    signature: Signature,
+    profiles: Sequence[Ranges],
+    advanced: Callable[[float], None] = lambda done: None,
+) -> Any:
+    """The serialised plan of the ONNX graph at `path` (a buffer).
+
+    Raises `DeviceError` for what TensorRT cannot parse or build, for tensors that are not as
+    `signature` says, and for a workspace that is too small. Ctrl-C stops the build and is
+    raised once TensorRT has let go.
+    """
+    trt = work.tensorrt.api
+    logger = _logger(trt)
+    builder = trt.Builder(logger)
+    network = parse(trt, builder, logger, path)
+    check(path.stem, signature, found(network))
+    config = builder.create_builder_config()
+    _configure(work, config)
+    for each in profiles:
+        config.add_optimization_profile(_profile(builder, signature, each))
+    stop = threading.Event()
+    monitor = _monitor(trt, stop, advanced)
+    if monitor is not None:
+        config.progress_monitor = monitor
+    plan = _stoppable(lambda: builder.build_serialized_network(network, config), stop)
+    if plan is None:
+        raise _refused(path.stem, logger.said, work.workspace)
+    if work.tensorrt.flavour == "tensorrt":
+        work.timings.content = bytes(config.get_timing_cache().serialize())
+    advanced(1.0)
+    return plan
+
+
+def parse(trt: Any, builder: Any, logger: Any, path: Path) -> Any:
+    """The strongly typed network of a graph."""
+    typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    network = builder.create_network(0 if typed is None else 1 << int(typed))
+    parser = trt.OnnxParser(network, logger)
+    if not parser.parse_from_file(str(path)):
+        errors = "; ".join(str(parser.get_error(n)) for n in range(parser.num_errors))
+        raise DeviceError(
+            f"TensorRT cannot read {path.name}: {errors or 'no reason given'}",
+            "Use the TensorRT of a supported JetPack, or --device cpu meanwhile.",
+        )
+    return network
+
+
+def found(network: Any) -> Signature:
+    """What a parsed network takes and gives, with -1 as free dimensions."""
+    inputs = [network.get_input(n) for n in range(network.num_inputs)]
+    outputs = [network.get_output(n) for n in range(network.num_outputs)]
+    return Signature(
+        {each.name: _tensor(each) for each in inputs},
+        {each.name: _tensor(each) for each in outputs},
+    )
+
+
+def _tensor(tensor: Any) -> Tensor:
+    dtype = _DTYPES.get(tensor.dtype.name)
+    if dtype is None:
+        raise DeviceError(
+            f"tensor {tensor.name} is {tensor.dtype.name}", "No graph of ours has this type."
+        )
+    return Tensor(np.dtype(dtype), tuple(int(size) for size in tensor.shape))
+
+
+def _configure(work: Work, config: Any) -> None:
+    trt = work.tensorrt.api
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, work.workspace)
+    if not work.tf32:
+        config.clear_flag(trt.BuilderFlag.TF32)
+    # TensorRT-RTX measures no kernels while it builds.
+    if work.tensorrt.flavour != "tensorrt":
+        return
+    cache = config.create_timing_cache(work.timings.content)
+    if not config.set_timing_cache(cache, ignore_mismatch=False):
+        _log.info("the timing cache is of another machine: timing again")
+        config.set_timing_cache(config.create_timing_cache(b""), ignore_mismatch=False)
+
+
+def _profile(builder: Any, signature: Signature, each: Ranges) -> Any:
+    profile = builder.create_optimization_profile()
+    for name, tensor in signature.inputs.items():
+        if -1 not in tensor.open:
+            continue
+        least, usual, most = (
+            tensor.sized({letter: getattr(bounds, end) for letter, bounds in each.items()})
+            for end in ("least", "usual", "most")
+        )
+        profile.set_shape(name, least, usual, most)
+    return profile
+
+
+def _logger(trt: Any) -> Any:
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        """Keeps errors, of whatever thread; the rest is for those who debug a build."""
+
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.said: list[str] = []
+
+        def log(self, severity: Any, msg: str) -> None:
+            if severity.name in ("ERROR", "INTERNAL_ERROR"):
+                self.said.append(msg)
+            _log.debug("%s", msg)
+
+    return Logger()
+
+
+def _monitor(trt: Any, stop: threading.Event, advanced: Callable[[float], None]) -> Any:
+    """Tells how far the build is, and ends it once `stop` is set; None before TensorRT 9."""
+    if not hasattr(trt, "IProgressMonitor"):
+        return None
+    phases = Phases()
+
+    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            phases.start(phase_name, parent_phase, num_steps)
+
+        def step_complete(self, phase_name: str, step: int) -> bool:
+            advanced(phases.step(phase_name, step))
+            return not stop.is_set()
+
+        def phase_finish(self, phase_name: str) -> None:
+            phases.finish(phase_name)
+
+    return Monitor()
+
+
+def _stoppable(build: Callable[[], Any], stop: threading.Event) -> Any:
+    """What `build` returns, run in a thread: only so does Ctrl-C reach this one at once."""
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(build()), name="build")
+    thread.start()
+    interrupted: KeyboardInterrupt | None = None
+    while thread.is_alive():
+        try:
+            thread.join(0.1)
+        except KeyboardInterrupt as error:
+            interrupted = error
+            stop.set()
+    if interrupted is not None:
+        raise interrupted
+    return result[0] if result else None
+
+
+def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:
+    reason = said[0] if said else "no reason given"
+    short = re.search(r"OutOfMemory.*Requested size was (\d+)|[Rr]equested amount of GPU memory "
+                      r"\((\d+)", reason)  # fmt: skip
+    if short is None and "workspace" not in reason.lower():
+        return DeviceError(
+            f"TensorRT cannot build {tile}: {reason}",
+            "Run again with --debug, or use --device cpu meanwhile.",
+        )
+    want = f" for one of {int(short[1] or short[2]) >> 20} MB" if short else ""
+    return DeviceError(
+        f"{tile} does not fit into a workspace of {workspace >> 20} MB{want}",
+        "Raise --workspace-mb, or lower --rows.",
+    )
