@@ -1,0 +1,171 @@
+"""A GPU: its memory, streams, copies and captures. How programs run is added by subclasses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edge_runtime.device.base import Buffer, Call, Graph, Kind, Samples, Stream
+from edge_runtime.device.cuda.arena import Arena
+from edge_runtime.device.cuda.base import Driver
+from edge_runtime.device.cuda.budget import Budget, What
+from edge_runtime.device.cuda.memory import CudaBuffer
+from edge_runtime.device.cuda.stream import CudaMark, CudaStream
+from edge_runtime.device.graph import CallGraph, CudaGraph
+from edge_runtime.errors import DeviceError
+
+__all__ = ["CudaDevice", "CudaMark", "CudaStream"]
+
+
+class CudaDevice:
+    """All of `Device` but `load`, which a subclass adds, with `suffix` and the name if it differs.
+
+    `priority` is that of the streams in CUDA's numbers, lower is more urgent, brought into the
+    range that the GPU has. With `graphs` off, a captured call is just called. `budget` counts
+    and caps all memory. Raises `DeviceError`, as every method does where CUDA refuses.
+    """
+
+    suffix = ".plan"
+    batches = True
+    rounds = True
+    chained = 1
+
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        budget: Budget | None = None,
+        priority: int = 0,
+        lanes: int = 1,
+        graphs: bool = True,
+    ) -> None:
+        self.driver = driver
+        self.budget = budget or Budget()
+        self.name = driver.name
+        self.integrated = driver.integrated
+        self.lanes = lanes
+        self.graphs = graphs
+        self._priority = priority
+        self._arena = Arena(driver, self.budget)
+        self._streams: list[CudaStream] = []
+        # Memory is zeroed here, so that no stream at work waits for it.
+        self._chores = driver.stream()
+        self._closed = False
+
+    def alloc(self, shape: tuple[int, ...], dtype: Any, kind: Kind = "device") -> CudaBuffer:
+        """See `Device`. On an integrated GPU, pinned memory is mapped as well."""
+        self._open()
+        if kind == "pinned" and self.integrated:
+            kind = "mapped"
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        what: What = "device" if kind == "device" else "pinned"
+        buffer = CudaBuffer(self._arena.alloc(size, kind, what), shape, dtype)
+        if kind == "device":
+            self.driver.fill(buffer.pointer, size, self._chores)
+            self.driver.synchronize(self._chores)
+        else:
+            buffer.host[...] = np.zeros((), dtype)
+        return buffer
+
+    def take(self, size: int, what: What = "engine") -> int:
+        """The address of `size` bytes of device memory, for a library; counted and capped.
+
+        A multiple of 256, not zeroed; `give` releases it.
+        """
+        self._open()
+        return self._arena.take(size, what)
+
+    def give(self, pointer: int) -> None:
+        """Release what `take` gave."""
+        self._arena.give(pointer)
+
+    def reclaim(self) -> None:
+        """Release the memory that nobody holds any more, as the next allocation would."""
+        self._arena.reclaim()
+
+    def stream(self) -> CudaStream:
+        self._open()
+        stream = CudaStream(self.driver, self._arena, self._priority)
+        self._streams.append(stream)
+        return stream
+
+    def copy(self, source: Buffer, target: Buffer, stream: Stream, kind: str) -> None:
+        """See `Device`; a `DeviceError` where the two differ in dtype or number of elements."""
+        size = _size(source)
+        if source.dtype != target.dtype or size != _size(target):
+            raise DeviceError(
+                f"{source.dtype} of {source.shape} cannot be copied ({kind}) "
+                f"to {target.dtype} of {target.shape}"
+            )
+        own = _own(stream)
+        if size:
+            self.driver.copy(target.pointer, source.pointer, size, own.handle)
+        own.copied(kind, size, source, target)
+
+    def stage(self, pieces: Sequence[Samples], target: Buffer, stream: Stream) -> None:
+        """See `Device`; counted as `audio`.
+
+        A piece is any contiguous float32 array: of pinned memory, or the call waits while it is
+        read. Raises `DeviceError` for another, and where they are longer than `target`.
+        """
+        own = _own(stream)
+        size = _size(target)
+        total = sum(_checked(piece) for piece in pieces)
+        if target.dtype != np.float32 or total > size:
+            raise DeviceError(
+                f"{total} bytes of float32 samples do not fit {target.dtype} of {target.shape}"
+            )
+        at = target.pointer
+        for piece in pieces:
+            if piece.nbytes:
+                self.driver.copy(at, piece.ctypes.data, piece.nbytes, own.handle)
+                at += piece.nbytes
+        if total < size:
+            self.driver.fill(at, size - total, own.handle)
+        own.copied("audio", total, *pieces, target)
+
+    def capture(self, call: Call, stream: Stream) -> Graph:
+        """See `Device`: a `CudaGraph`, or a `CallGraph` where `graphs` is off.
+
+        In errors it is called what the call is: by its `name`, else its qualified name.
+        """
+        return CudaGraph(_own(stream), call) if self.graphs else CallGraph(call)
+
+    def close(self) -> None:
+        """Release everything: streams, graphs, memory, and the context. Twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
+        self.driver.release_stream(self._chores)
+        if self._arena.close():
+            self.driver.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise DeviceError(f"{self.name} is used after it was closed")
+
+
+def _own(stream: Stream) -> CudaStream:
+    if not isinstance(stream, CudaStream):
+        raise DeviceError(f"a {type(stream).__name__} is not a stream of a GPU")
+    return stream
+
+
+def _size(buffer: Buffer) -> int:
+    return math.prod(buffer.shape) * buffer.dtype.itemsize
+
+
+def _checked(piece: Samples) -> int:
+    """The bytes of a piece of audio that can be copied as it lies."""
+    if piece.dtype != np.float32 or not piece.flags.c_contiguous:
+        raise DeviceError(
+            f"a piece of {piece.dtype} with strides {piece.strides} cannot be staged",
+            "Give contiguous float32 samples.",
+        )
+    return piece.nbytes
