@@ -11,10 +11,10 @@ MASKED = -6e4
 """Added to the score of a key that must not be seen: the largest round number float16 holds."""
 
 
-def layer_norm(g: GraphWriter, x: str, weight: NDArray[np.float32]) -> str:
+def layer_norm(g: GraphWriter, x: str, weight: NDArray[np.float32], epsilon: float) -> str:
     """LayerNorm without bias over the last axis, computed in float32."""
     scale = g.constant(weight, np.float32)
-    return g.narrow(g.op("LayerNormalization", g.wide(x), scale, axis=-1, epsilon=1e-5))
+    return g.narrow(g.op("LayerNormalization", g.wide(x), scale, axis=-1, epsilon=epsilon))
 
 
 def gelu(g: GraphWriter, x: str) -> str:

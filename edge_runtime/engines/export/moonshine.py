@@ -87,7 +87,7 @@ def encoder(recipe: MoonshineRecipe, weights: Weights, dtype: Any) -> GraphWrite
         x = _encoder_layer(
             g, recipe, weights, f"model.encoder.layers.{index}.", x, (cosine, sine, mask)
         )
-    x = layers.layer_norm(g, x, weights["model.encoder.layer_norm.weight"])
+    x = _norm(g, recipe, weights, "model.encoder.layer_norm", x)
     _cross_memory(g, recipe, weights, x)
     g.output(frames, "memory_length", np.int64, ("B",))
     return g
@@ -113,6 +113,7 @@ def _front_end(
                 frames,
                 weights[name + "groupnorm.weight"],
                 weights[name + "groupnorm.bias"],
+                dims.norm_epsilon,
             )
         else:
             x = layers.gelu(g, x)
@@ -132,7 +133,12 @@ def _after(g: GraphWriter, frames: str, kernel: int, stride: int) -> str:
 
 
 def _group_norm(
-    g: GraphWriter, x: str, frames: str, weight: NDArray[np.float32], bias: NDArray[np.float32]
+    g: GraphWriter,
+    x: str,
+    frames: str,
+    weight: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    epsilon: float,
 ) -> str:
     """GroupNorm with one group over the true frames only: float32 and two passes.
 
@@ -152,7 +158,7 @@ def _group_norm(
 
     centred = g.op("Sub", x, mean(x))
     variance = mean(g.mul(centred, centred))
-    deviation = g.op("Sqrt", g.add(variance, g.scalar(1e-5, np.float32)))
+    deviation = g.op("Sqrt", g.add(variance, g.scalar(epsilon, np.float32)))
     scaled = g.mul(centred, g.op("Div", g.constant(weight.reshape(1, -1, 1)), deviation))
     return g.narrow(g.add(scaled, g.constant(bias.reshape(1, -1, 1))))
 
@@ -166,12 +172,12 @@ def _encoder_layer(
     context: tuple[str, str, str],
 ) -> str:
     cosine, sine, mask = context
-    normed = layers.layer_norm(g, x, weights[name + "input_layernorm.weight"])
+    normed = _norm(g, recipe, weights, name + "input_layernorm", x)
     q, k, v = _self_projections(g, recipe, weights, name, normed, cosine, sine)
     q, k = g.transpose(q, 0, 2, 1, 3), g.transpose(k, 0, 2, 3, 1)
     mixed, _ = layers.attention(g, q, k, v, mask)
     x = g.add(x, _output_projection(g, recipe, weights, name + "self_attn", mixed))
-    normed = layers.layer_norm(g, x, weights[name + "post_attention_layernorm.weight"])
+    normed = _norm(g, recipe, weights, name + "post_attention_layernorm", x)
     up = g.add(
         _linear(g, weights, name + "mlp.fc1", normed),
         g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"),
@@ -181,6 +187,10 @@ def _encoder_layer(
         g.weight(weights[name + "mlp.fc2.bias"], name + "mlp.fc2.bias"),
     )
     return g.add(x, down)
+
+
+def _norm(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str) -> str:
+    return layers.layer_norm(g, x, weights[name + ".weight"], recipe.architecture.norm_epsilon)
 
 
 def _linear(g: GraphWriter, weights: Weights, name: str, x: str) -> str:
@@ -357,7 +367,7 @@ class _DecoderTile:
         """One decoder layer; also gives its cross-attention weights (B,H,Q,T)."""
         g, recipe, weights = self.g, self.recipe, self.weights
         name = f"model.decoder.layers.{index}."
-        normed = layers.layer_norm(g, x, weights[name + "input_layernorm.weight"])
+        normed = _norm(g, recipe, weights, name + "input_layernorm", x)
         q, k, v = _self_projections(g, recipe, weights, name, normed, self.cosine, self.sine)
         q = g.transpose(q, 0, 2, 1, 3)
         k = self._append(f"k_{index}", g.transpose(k, 0, 2, 1, 3))
@@ -384,7 +394,7 @@ class _DecoderTile:
         v = g.input(f"memory_v_{index}", g.dtype, size)
         if not self.padding:
             self.padding = layers.padding_mask(g, g.size(k, 2), self.length)
-        normed = layers.layer_norm(g, x, weights[name + "post_attention_layernorm.weight"])
+        normed = _norm(g, recipe, weights, name + "post_attention_layernorm", x)
         weight = layers.heads_last(
             weights[name + "encoder_attn.q_proj.weight"], heads, padded, scale=shape.head_dim**-0.5
         )
@@ -395,8 +405,8 @@ class _DecoderTile:
 
     def _gated(self, name: str, x: str) -> str:
         """The gated MLP: fc2(silu(gate) · value)."""
-        g, weights = self.g, self.weights
-        normed = layers.layer_norm(g, x, weights[name + "final_layernorm.weight"])
+        g, recipe, weights = self.g, self.recipe, self.weights
+        normed = _norm(g, recipe, weights, name + "final_layernorm", x)
         both = g.add(
             _linear(g, weights, name + "mlp.fc1", normed),
             g.weight(weights[name + "mlp.fc1.bias"], name + "mlp.fc1.bias"),
@@ -413,7 +423,7 @@ class _DecoderTile:
         """The best token and how sure it is; the logits stay inside."""
         g, shape = self.g, self.recipe.architecture
         rows = g.input("table", g.dtype, (shape.vocabulary, shape.width))
-        normed = layers.layer_norm(g, x, self.weights["model.decoder.norm.weight"])
+        normed = _norm(g, self.recipe, self.weights, "model.decoder.norm", x)
         logits = g.wide(g.matmul(normed, g.transpose(rows, 1, 0)))
         best, token = g.split_op("TopK", 2, logits, g.ints(2), axis=-1)
         first, second = g.split(best, [1, 1], axis=-1)

@@ -34,18 +34,19 @@ def normal(*shape: int) -> np.ndarray:
     return RANDOM.normal(0, 1, shape).astype(np.float32)
 
 
-def test_layer_norm() -> None:
+@pytest.mark.parametrize("epsilon", [1e-5, 0.5])
+def test_layer_norm(epsilon: float) -> None:
     x, weight = normal(2, 5, 16) * 3 + 1, normal(16)
-    found = evaluate(lambda g, x: layers.layer_norm(g, x, weight), x)
+    found = evaluate(lambda g, x: layers.layer_norm(g, x, weight, epsilon), x)
     mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + 1e-5) * weight, atol=1e-5)
+    np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + epsilon) * weight, atol=1e-5)
 
 
 def test_layer_norm_of_large_values_in_float16() -> None:
     """The squares leave float16: it is computed in float32."""
     x = (normal(1, 3, 16) * 400).astype(np.float16)
     found = evaluate(
-        lambda g, x: layers.layer_norm(g, x, np.ones(16, np.float32)), x, dtype=np.float16
+        lambda g, x: layers.layer_norm(g, x, np.ones(16, np.float32), 1e-5), x, dtype=np.float16
     )
     wide = x.astype(np.float32)
     expected = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)

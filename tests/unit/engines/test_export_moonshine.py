@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.lane import Lane, Pass
+from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
@@ -120,3 +120,23 @@ def test_every_tile_is_valid_and_plain(tiny, arrays, dtype: type) -> None:
         assert not {node.op_type for node in model.graph.node} & FORBIDDEN
         names = [value for node in model.graph.node for value in node.output]
         assert len(names) == len(set(names))
+
+
+def test_every_norm_has_the_epsilon_of_the_recipe(tiny, arrays) -> None:
+    """2 layers of the encoder, 3 of the decoder, each one's end, and one norm over a group."""
+    epsilon = 2.0**-9  # which no other constant is
+    small = msgspec.structs.replace(tiny.architecture, norm_epsilon=epsilon)
+    recipe = msgspec.structs.replace(tiny, architecture=small)
+    norms, constants = [], []
+    for write in moonshine.tiles(recipe, arrays, np.float32).values():
+        graph = write().model().graph
+        norms += [
+            onnx.helper.get_node_attr_value(node, "epsilon")
+            for node in graph.node
+            if node.op_type == "LayerNormalization"
+        ]
+        constants += [onnx.numpy_helper.to_array(each) for each in graph.initializer]
+    assert norms == [epsilon] * (2 * 2 + 1 + 3 * 3 + 1)
+    scalars = [float(each) for each in constants if each.ndim == 0]
+    assert scalars.count(epsilon) == 1
+    assert not any(0 < abs(each) < epsilon for each in scalars)
