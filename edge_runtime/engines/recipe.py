@@ -177,7 +177,10 @@ class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
 
 
 class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
-    """`decoder_tiles` says how many layers each decoder tile has, in order."""
+    """`decoder_tiles` says how many layers each decoder tile has, in order.
+
+    `alignment_heads` are (layer, head) of the decoder's cross-attention, one at least.
+    """
 
     architecture: MoonshineArchitecture
     decoder_tiles: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
@@ -193,6 +196,8 @@ class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
             )
         if self.buckets.draft_tokens[-1] > self.architecture.past:
             raise ValueError("the longest of draft_tokens does not fit in past")
+        if not self.alignment_heads:
+            raise ValueError("alignment_heads must name a head: they tell where a word is spoken")
         layers, heads = range(self.architecture.decoder_layers), range(self.architecture.heads)
         for layer, head in self.alignment_heads:
             if layer not in layers or head not in heads:

@@ -435,6 +435,5 @@ class _DecoderTile:
         give(g.split(token, [1, 1], axis=-1)[0], "next_token", np.int64)
         give(g.op("Neg", g.op("Log", spread)), "logprob", np.float32)
         give(g.op("Sub", first, second), "margin", np.float32)
-        if align:
-            give(g.op("ArgMax", align, axis=-1, keepdims=1), "frame", np.int64)
-            g.output(align, "align", np.float32, ("B", "Q", "T"))
+        give(g.op("ArgMax", align, axis=-1, keepdims=1), "frame", np.int64)
+        g.output(align, "align", np.float32, ("B", "Q", "T"))

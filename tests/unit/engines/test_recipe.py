@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import msgspec
 import pytest
 
@@ -75,6 +74,7 @@ def test_the_hash_follows_the_graphs_and_nothing_else():
         ("padded_head_dim = 40", "padded_head_dim = 32", "padded_head_dim"),
         ("decoder_tiles = [3, 3]", "decoder_tiles = [3, 2]", "do not add up to 6"),
         ("[[2, 1],", "[[2, 8],", "no head [2, 8]"),
+        ("[[2, 1], [3, 0], [3, 1], [3, 2], [3, 5]]", "[]", "alignment_heads must name a head"),
         ("[1, 16, 32, 64, 112]", "[16, 1]", "draft_tokens"),
         ("[1, 16, 32, 64, 112]", "[1, 129]", "past"),
         ('family = "moonshine"', 'family = "moon"', "family"),
