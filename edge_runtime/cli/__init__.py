@@ -1,6 +1,7 @@
 """The `edge-runtime` command: a table of sub-commands, each loaded when it is called.
 
-A command `name` is the function `name` in `edge_runtime/cli/name.py`, annotated for typer.
+A command `name` is the function `name` in `edge_runtime/cli/name.py`, annotated for typer; a
+group of commands is a `Typer` of that name.
 A module may hold `EXAMPLES`: lines that `--help` shows as they are.
 """
 
@@ -21,6 +22,7 @@ COMMANDS = {
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",
+    "engines": "List, check, remove, export and import engines.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }
 
@@ -34,12 +36,17 @@ edge-runtime serve                         ws://127.0.0.1:8765/v1/stream"""
 def _load(name: str) -> Any:
     """The real command called `name`, from its own module."""
     module = importlib.import_module(f"{__name__}.{name}")
+    command, epilog = getattr(module, name), _verbatim(getattr(module, "EXAMPLES", ""))
+    if isinstance(command, typer.Typer):
+        group = typer.main.get_command(command)
+        group.name, group.epilog = name, epilog
+        return group
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(
         name,
-        epilog=_verbatim(getattr(module, "EXAMPLES", "")),
+        epilog=epilog,
         context_settings={"help_option_names": ["-h", "--help"]},
-    )(getattr(module, name))
+    )(command)
     return typer.main.get_command(app)
 
 

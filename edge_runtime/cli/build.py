@@ -14,7 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
 from edge_runtime.engines.build import build as make
-from edge_runtime.engines.plans import ROWS, Engine, read
+from edge_runtime.engines.engine import Engine, read
+from edge_runtime.engines.plans import ROWS
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import ConfigError

@@ -2,74 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from edge_runtime.engines import manifest
+from edge_runtime.device.tensorrt.module import find_tensorrt, installed
 from edge_runtime.engines.board import Board
-from edge_runtime.engines.recipe import MoonshineRecipe
-from edge_runtime.engines.store import ENGINE, Store, graphs_fingerprint
+from edge_runtime.engines.engine import Engine, EngineInfo, engines
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.store import Store, graphs_fingerprint
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing, RecipeError
 
-PORTABLE = "8.0-12.x"
-"""The target of plans that TensorRT-RTX builds: Ampere and all that followed."""
-
-
-class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an engine was built from and for, in `engine.json`.
-
-    To be used, an engine must match in all fields down to `queries` (`rows`, `samples` and
-    `queries`: hold as much). `target` names compute capabilities, one or a range each.
-    """
-
-    model: str
-    recipe: str
-    weights: dict[str, str]
-    graphs: str
-    precision: str
-    split: tuple[int, ...]
-    tensorrt: str
-    version: str
-    target: tuple[str, ...]
-    rows: int
-    samples: int
-    queries: int
-    # Only warned about.
-    gpu: str = ""
-    l4t: str = ""
-    driver: str = ""
-    # How it came about.
-    built: str = ""
-    seconds: float = 0.0
-    host: str = ""
-    workspace_mb: int = 0
-
-    @property
-    def fingerprint(self) -> str:
-        """16 hex digits of everything that must match: the name of the engine's folder."""
-        content = {name: getattr(self, name) for name in _MUST}
-        encoded = msgspec.json.encode(content, order="sorted")
-        return hashlib.sha256(encoded).hexdigest()[:16]
-
-    def for_target(self, capability: tuple[int, int]) -> bool:
-        """Whether its plans are for a GPU of that compute capability."""
-        return any(_covers(each, capability) for each in self.target)
-
-
-_FIELDS = EngineInfo.__struct_fields__
-_MUST = _FIELDS[: _FIELDS.index("queries") + 1]
-
-
-@dataclass(frozen=True)
-class Engine:
-    """A whole engine in the store."""
-
-    folder: Path
-    info: EngineInfo
+ROWS = 12
+"""Rows of the largest batch that engines are built for by default."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +40,9 @@ class Wanted:
         parts.append(f"--tensorrt {self.tensorrt}")
         if self.split is not None:
             parts.append(f"--split {','.join(map(str, self.split))}")
-        if self.rows > ROWS:
+        if self.rows not in (1, ROWS):
             parts.append(f"--rows {self.rows}")
         return " ".join(parts)
-
-
-ROWS = 12
-"""Rows of the largest batch that engines are built for by default."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +54,8 @@ class Difference:
     found: str
 
     def __str__(self) -> str:
+        if self.field == "graphs":
+            return "graphs (exported by another version of edge-runtime)"
         return f"{self.field} (wanted {self.wanted}, found {self.found})"
 
 
@@ -133,7 +76,7 @@ def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
     fitting = [each for unlike, each in compared if not unlike]
     for engine in sorted(fitting, key=lambda each: each.info.built, reverse=True):
         try:
-            manifest.checked(engine.folder)
+            engine.check()
         except ModelDamaged as error:
             damage = error
             continue
@@ -144,29 +87,15 @@ def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
     raise EngineMismatch(
         f"the engine {engine.folder.name} of {recipe.name} differs in "
         f"{', '.join(map(str, unlike))}",
-        f"Run: {command}",
+        f"Run: {_alike(recipe, engine.info, wanted).command(recipe.name)}",
     )
 
 
-def engines(store: Store, model: str = "*") -> Iterator[Engine]:
-    """All engines of a model, or of all, whole or not: those that can tell what they are."""
-    for path in sorted(store.root.glob(f"{model}/*/{ENGINE}")):
-        if path.parent.name.startswith("."):
-            continue
-        try:
-            engine = read(path.parent)
-        except ModelDamaged:
-            continue
-        yield engine
-
-
-def read(folder: Path) -> Engine:
-    """The engine in a folder, whole or not; raises `ModelDamaged` where it tells nothing."""
-    path = folder / ENGINE
-    try:
-        return Engine(folder, msgspec.json.decode(path.read_bytes(), type=EngineInfo))
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime build MODEL --again") from error
+def _alike(recipe: MoonshineRecipe, info: EngineInfo, wanted: Wanted) -> Wanted:
+    """What is wanted, in all else as the engine that is there was built."""
+    other = info.split if info.split != recipe.decoder_tiles else None
+    rows = max(wanted.rows, info.rows)
+    return replace(wanted, split=wanted.split or other, rows=rows if rows != ROWS else 1)
 
 
 def differences(
@@ -205,6 +134,25 @@ def differences(
         if one > other:
             unlike.append(Difference(field, f"{one}", f"{other}"))
     return unlike
+
+
+def unlike_here(store: Store, engine: Engine, board: Board) -> list[Difference]:
+    """Why an engine cannot serve on this machine; what cannot be told here is no reason.
+
+    A model whose recipe does not come with the program is as its engine says.
+    Raises `ModelDamaged`.
+    """
+    info = engine.info
+    try:
+        known = load_recipe(info.model)
+    except RecipeError:
+        known = engine.recipe()
+    version = info.version
+    if info.tensorrt in installed():
+        version = find_tensorrt(info.tensorrt).version
+    wanted = Wanted(info.precision, info.tensorrt, version, board.capability, info.split)
+    recipe = known if isinstance(known, MoonshineRecipe) else engine.recipe()
+    return differences(store, recipe, info, wanted)
 
 
 def warnings(info: EngineInfo, board: Board) -> list[str]:
@@ -247,7 +195,7 @@ def _told(field: str, one: object, other: object) -> tuple[str, str]:
     """Two values that differ, short enough for a sentence."""
     if isinstance(one, dict) and isinstance(other, dict):
         name = next(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-        return tuple(f"{name} {str(each.get(name))[:12]}" for each in (one, other))  # type: ignore[return-value]
+        return f"{name} {str(one.get(name))[:12]}", f"{name} {str(other.get(name))[:12]}"
     if field == "split":
         return _joined(one), _joined(other)
     return str(one)[:16], str(other)[:16]
@@ -255,14 +203,3 @@ def _told(field: str, one: object, other: object) -> tuple[str, str]:
 
 def _joined(tiles: object) -> str:
     return ",".join(map(str, tiles)) if isinstance(tiles, tuple) else str(tiles)
-
-
-def _covers(target: str, capability: tuple[int, int]) -> bool:
-    """Whether `8.7`, or a range as `8.0-12.x`, holds a compute capability."""
-    low, _, high = target.partition("-")
-    return _number(low, 0) <= capability <= _number(high or low, 999)
-
-
-def _number(text: str, unknown: int) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), unknown if minor in ("", "x") else int(minor)

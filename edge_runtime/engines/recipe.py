@@ -203,14 +203,6 @@ class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
             if layer not in layers or head not in heads:
                 raise ValueError(f"alignment_heads: there is no head {[layer, head]}")
 
-    def tile_bounds(self) -> tuple[tuple[int, int], ...]:
-        """(first layer, layer after the last) of each decoder tile."""
-        bounds, first = [], 0
-        for layers in self.decoder_tiles:
-            bounds.append((first, first + layers))
-            first += layers
-        return tuple(bounds)
-
     def _graph_content(self) -> dict[str, object]:
         return {
             "architecture": self.architecture,

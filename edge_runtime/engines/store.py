@@ -108,6 +108,11 @@ class Store:
                 if folder.name not in keep:
                     shutil.rmtree(folder)
 
+    def delete(self, name: str, folder: Path) -> None:
+        """Delete a folder of the model. Raises `StoreUnwritable`."""
+        with self.lock(name), self._writing():
+            shutil.rmtree(folder)
+
     def listing(self) -> list[Stored]:
         """Every known recipe, with what the store has of it; "ready" is with float32 graphs."""
         return [self._stored(load_recipe(name)) for name in recipes()]
@@ -125,16 +130,20 @@ class Store:
         return Stored(recipe, state, weights, graphs)
 
     @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[None]:
+    def lock(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the model for writing, alone among all processes; waits for the one that does.
 
-        Raises `StoreUnwritable`.
+        `waiting` is called before a wait. Raises `StoreUnwritable`.
         """
         with self._writing():
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.root / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o664)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)

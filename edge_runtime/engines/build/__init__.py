@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from edge_runtime.device.tensorrt import TensorRT, find_tensorrt
+from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.engines import manifest, plans
 from edge_runtime.engines.board import Board, board
 from edge_runtime.engines.build.contract import Signature, signatures
@@ -19,15 +19,14 @@ from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
 from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
 from edge_runtime.engines.build.tile import Timings, Work, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
+from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
-from edge_runtime.engines.plans import PORTABLE, ROWS, EngineInfo
+from edge_runtime.engines.plans import ROWS
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
 
 __all__ = ["BuildOptions", "MemoryPlan", "Watch", "build"]
-
-RECIPE = "recipe.json"
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class _Job:
         graphs = self.store.graphs(self.recipe, self.options.precision, self.watch.exporting)
         # Before the lock: the store takes one for these, too.
         detectors = [self.store.graphs(load_recipe(name)) for name in self.recipe.requires]
-        with self.store.lock(self.recipe.name):
+        with self.store.lock(self.recipe.name, self.watch.waiting):
             # Another process may have built it while this one waited.
             if self._whole() and not (self.options.again and self._built() < began):
                 self.watch.found(self.place)

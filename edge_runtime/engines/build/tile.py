@@ -6,13 +6,14 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edge_runtime.device.tensorrt import TensorRT
+from edge_runtime.device.tensorrt.module import TensorRT
 from edge_runtime.engines.build.contract import Signature, Tensor, check
 from edge_runtime.engines.build.profiles import Ranges
 from edge_runtime.engines.build.watch import Phases
@@ -182,19 +183,14 @@ def _monitor(trt: Any, stop: threading.Event, advanced: Callable[[float], None])
 
 def _stoppable(build: Callable[[], Any], stop: threading.Event) -> Any:
     """What `build` returns, run in a thread: only so does Ctrl-C reach this one at once."""
-    result: list[Any] = []
-    thread = threading.Thread(target=lambda: result.append(build()), name="build")
-    thread.start()
-    interrupted: KeyboardInterrupt | None = None
-    while thread.is_alive():
+    with ThreadPoolExecutor(1, "build") as pool:
+        future = pool.submit(build)
         try:
-            thread.join(0.1)
-        except KeyboardInterrupt as error:
-            interrupted = error
+            return future.result()
+        except KeyboardInterrupt:
+            # Leaving the block waits for TensorRT to let go.
             stop.set()
-    if interrupted is not None:
-        raise interrupted
-    return result[0] if result else None
+            raise
 
 
 def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:

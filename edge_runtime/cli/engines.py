@@ -1,0 +1,216 @@
+"""`edge-runtime engines`: what was built; checked, removed, carried to other boards."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from edge_runtime.engines import bundle
+from edge_runtime.engines.board import Board, board
+from edge_runtime.engines.engine import Engine
+from edge_runtime.engines.engine import engines as stored
+from edge_runtime.engines.plans import unlike_here
+from edge_runtime.engines.store import Store
+from edge_runtime.errors import ConfigError, ModelDamaged, ModelMissing
+
+EXAMPLES = """\
+edge-runtime engines list                                    what there is, and what serves here
+edge-runtime engines verify                                  are all files as they were built?
+edge-runtime engines export moonshine-tiny-en -o tiny.tar    for another board of this kind
+edge-runtime engines import tiny.tar"""
+
+engines = typer.Typer(
+    help="List, check, remove, export and import the engines that were built.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a model.")]
+_Some = Annotated[
+    str | None, typer.Argument(metavar="MODEL", help="Only the engines of this model.")
+]
+_Fingerprint = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="FP", help="Fingerprint of the engine, or how it begins."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Write JSON, one line an engine.")]
+
+
+@engines.command("list")
+def listing(model: _Some = None, as_json: _Json = False) -> None:
+    """Show what was built, and whether it serves on this machine."""
+    store, here = Store(), board()
+    rows = [_row(store, engine, here) for engine in stored(store, model or "*")]
+    if as_json:
+        for row in rows:
+            typer.echo(msgspec.json.encode(row))
+        return
+    if not rows:
+        typer.echo(f"no engines in {store.root}")
+        typer.echo(f"Next: edge-runtime build {model or 'moonshine-tiny-en'}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("model", "engine", "precision", "TensorRT", "target", "split", "size", "built"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("state")
+    for row in rows:
+        table.add_row(*_cells(row))
+    console = Console()
+    console.print(table)
+    console.print(f"Store: {store.root}", highlight=False, soft_wrap=True)
+
+
+def _row(store: Store, engine: Engine, here: Board) -> dict[str, Any]:
+    return {
+        "model": engine.info.model,
+        "fingerprint": engine.folder.name,
+        "folder": str(engine.folder),
+        "bytes": engine.size,
+        "state": _state(store, engine, here),
+        "engine": engine.info,
+    }
+
+
+def _state(store: Store, engine: Engine, here: Board) -> str:
+    """`usable here`, or why not."""
+    try:
+        engine.check()
+        unlike = unlike_here(store, engine, here)
+    except ModelDamaged as error:
+        return f"damaged: {error.message}"
+    if unlike:
+        return f"not here: {', '.join(map(str, unlike))}"
+    return "usable here" if here.capability else "whole; no GPU here"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    info = row["engine"]
+    return (
+        row["model"],
+        row["fingerprint"],
+        info.precision,
+        f"{info.tensorrt} {info.version}",
+        " ".join(info.target),
+        ",".join(map(str, info.split)),
+        f"{row['bytes'] / 1e6:.1f} MB",
+        info.built[:16].replace("T", " "),
+        row["state"],
+    )
+
+
+@engines.command()
+def verify(model: _Some = None, as_json: _Json = False) -> None:
+    """Compare every file with its sha256.
+
+    Exits 1 where one is not as it was built.
+    """
+    store, damaged = Store(), 0
+    found = list(stored(store, model or "*"))
+    for engine in found:
+        said, fix = "whole", ""
+        try:
+            engine.check(verify=True)
+        except ModelDamaged as error:
+            damaged, said, fix = damaged + 1, error.message, error.fix
+        name = f"{engine.info.model} {engine.folder.name}"
+        if as_json:
+            row = {"model": engine.info.model, "fingerprint": engine.folder.name}
+            typer.echo(msgspec.json.encode({**row, "whole": not fix, "said": said, "fix": fix}))
+        elif fix:
+            typer.echo(f"error: {name}: {said}\nfix:   {fix}", err=True)
+        else:
+            typer.echo(f"{name}: {said}")
+    if not found and not as_json:
+        typer.echo(f"no engines in {store.root}\nNext: edge-runtime build MODEL")
+    if damaged:
+        raise typer.Exit(1)
+
+
+@engines.command("rm")
+def remove(
+    model: _Model,
+    engine: _Fingerprint = None,
+    everything: Annotated[bool, typer.Option("--all", help="All engines of the model.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete an engine; the model's weights and graphs stay."""
+    store = Store()
+    chosen = (
+        _of(store, model, engine) if everything else [_one(store, model, engine, " or take --all")]
+    )
+    size = sum(each.size for each in chosen)
+    names = ", ".join(each.folder.name for each in chosen)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError(f"{names} would be deleted", "Add --yes.")
+        if not typer.confirm(f"Delete {names} of {model}, {size / 1e6:.1f} MB?", err=True):
+            raise typer.Exit(1)
+    for each in chosen:
+        store.delete(model, each.folder)
+    typer.echo(f"{model}: deleted {names}, {size / 1e6:.1f} MB")
+    typer.echo(f"Next: edge-runtime build {model}, or edge-runtime engines list")
+
+
+@engines.command()
+def export(
+    model: _Model,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The tar to write.")],
+    engine: _Fingerprint = None,
+) -> None:
+    """Write an engine, and all that serving it takes, to one tar."""
+    chosen = _one(Store(), model, engine)
+    size = bundle.export(chosen, out)
+    typer.echo(f"{model}: {chosen.folder.name} in {out}, {size / 1e6:.1f} MB")
+    typer.echo(f"Next: on the other board, edge-runtime engines import {out.name}")
+
+
+@engines.command("import")
+def bring(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A tar of `engines export`.")],
+) -> None:
+    """Take an engine out of a tar into the store.
+
+    Names, hashes, target and versions are checked before it appears there.
+    """
+    here = board()
+    engine, came = bundle.bring(Store(), path, here)
+    state = "imported" if came else "was there"
+    typer.echo(f"{engine.info.model}: {state}, in {engine.folder}")
+    if here.capability is None:
+        typer.echo("no GPU here: whether it serves one was not checked", err=True)
+    typer.echo("Next: edge-runtime engines list, or edge-runtime serve --device tensorrt")
+
+
+def _of(store: Store, model: str, fingerprint: str | None) -> list[Engine]:
+    """The model's engines, or the one whose fingerprint begins so."""
+    found = [
+        engine
+        for engine in stored(store, model)
+        if engine.folder.name.startswith(fingerprint or "")
+    ]
+    if not found:
+        which = f" {fingerprint}" if fingerprint else ""
+        raise ModelMissing(
+            f"there is no engine{which} of {model} in {store.root}",
+            f"See edge-runtime engines list, or run: edge-runtime build {model}",
+        )
+    return found
+
+
+def _one(store: Store, model: str, fingerprint: str | None, otherwise: str = "") -> Engine:
+    found = _of(store, model, fingerprint)
+    if len(found) > 1:
+        names = ", ".join(each.folder.name for each in found)
+        raise ConfigError(
+            f"{model} has {len(found)} engines: {names}",
+            f"Choose one with --engine{otherwise}.",
+        )
+    return found[0]
