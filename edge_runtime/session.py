@@ -171,6 +171,10 @@ class Session:
         """The device failed at an update: the segment goes on, a final comes out empty."""
         return self._segments.lost(update)
 
+    def give_back(self, update: Update) -> list[Event]:
+        """An update was not run: it, or what takes its place by now, is wanted again."""
+        return self._segments.give_back(update)
+
     # -- turns and segments
 
     def _turn(self, verdict: Verdict) -> list[Event]:

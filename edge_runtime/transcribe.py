@@ -9,13 +9,13 @@ import numpy as np
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Ring, Samples
-from edge_runtime.config import Config
+from edge_runtime.config import Computing, Config
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
-from edge_runtime.runtime.load import Loaded, load
+from edge_runtime.runtime.load import Loader
 from edge_runtime.session import Options, Session, longest
 
 BATCH = 12
@@ -42,16 +42,35 @@ class Transcriber:
         config: Config | None = None,
         store: Store | None = None,
     ) -> None:
-        """Loads the model; raises what `runtime.load.load` raises."""
+        """Loads the model; raises what `Loader.load` raises."""
         self._config = config or Config()
         self._options = Options(
             partials=False, words=words, endpoint_ms=endpoint_ms, speculate=False
         )
-        self._loaded: Loaded = load(model, device, threads, store)
-        samples = longest(self._config)
-        self._runner = Runner(self._loaded.chain, Size(BATCH, samples))
-        self._ring = Ring(samples * (AHEAD + 2))
+        size = Size(BATCH, longest(self._config))
+        loader = Loader(
+            model,
+            device,
+            size,
+            computing=self._config.computing,
+            threads=threads,
+            store=store,
+        )
+        self._loaded, self._runner = loader.made(
+            loader.load(), lambda loaded: Runner(loaded.chain, size)
+        )
+        self._ring = Ring(size.samples * (AHEAD + 2))
         self._ears = self._loaded.ears(1)
+
+    @property
+    def device(self) -> str:
+        """The name of the device that is used."""
+        return self._loaded.device.name
+
+    @property
+    def fallback(self) -> str | None:
+        """Which devices failed before it, why, and what helps."""
+        return self._loaded.fallback
 
     def transcribe(self, blocks: Iterable[Samples]) -> Iterator[Event]:
         """The events of one recording, given as 16 kHz mono float32 blocks of any size."""
@@ -103,11 +122,15 @@ class WholeUtterance:
         *,
         device: str = "auto",
         seconds: float = 30.0,
+        computing: Computing | None = None,
         store: Store | None = None,
     ) -> None:
         """`seconds` is the longest recording."""
-        self._loaded = load(model, device, store=store)
-        self._runner = Runner(self._loaded.chain, Size(1, int(seconds * RATE)))
+        size = Size(1, int(seconds * RATE))
+        loader = Loader(model, device, size, computing=computing, store=store)
+        self._loaded, self._runner = loader.made(
+            loader.load(), lambda loaded: Runner(loaded.chain, size)
+        )
 
     def __call__(self, samples: Samples) -> str:
         """The greedy text of (n,) float32 samples at 16 kHz."""

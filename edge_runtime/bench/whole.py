@@ -24,9 +24,9 @@ LONGEST = 40
 class Evidence:
     """Whether the voice detector hears speech at all, by the rule that opens a turn."""
 
-    def __init__(self, device: str, config: Config) -> None:
+    def __init__(self, config: Config) -> None:
         """Raises `ModelMissing` when the detector was never pulled."""
-        opened = open_device(device, 1)
+        opened = open_device("cpu")
         program = opened.load(Store().graphs(load_recipe(DETECTOR)) / "vad.onnx")
         self._ears = VoiceDetector(program, opened, 1)
         self._config = config
@@ -53,8 +53,13 @@ class Whole:
         self._config = config or Config()
         serving = self._config.serving
         self._model, self._device = model or serving.model, device or serving.device
-        self._utterance = WholeUtterance(self._model, device=self._device, seconds=LONGEST)
-        self._evidence = Evidence(self._device, self._config)
+        self._utterance = WholeUtterance(
+            self._model,
+            device=self._device,
+            seconds=LONGEST,
+            computing=self._config.computing,
+        )
+        self._evidence = Evidence(self._config)
 
     def __call__(self, pcm: Samples) -> str:
         """The text of (samples,) float32 at 16 kHz."""

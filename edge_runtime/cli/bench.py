@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from edge_runtime.cli.device import DEVICES
 from edge_runtime.errors import MissingExtra
 
 PAPER = 150
@@ -49,7 +50,7 @@ def bench(
         typer.Option(metavar="FILE", help="Write every event of the paced clips, one a line."),
     ] = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="A model that was pulled.")] = "",
-    device: Annotated[str, typer.Option(metavar="NAME", help="auto or cpu.")] = "",
+    device: Annotated[str, typer.Option(metavar="NAME", help=DEVICES)] = "",
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="For the server under test.")
     ] = None,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from edge_runtime.cli.device import DEVICES, say_fallback
+
 if TYPE_CHECKING:
     from edge_runtime.config import Config
     from edge_runtime.server.base import Runtime
@@ -34,7 +36,7 @@ def serve(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto or cpu.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help=DEVICES)] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
@@ -93,9 +95,8 @@ def _warn(settings: Config) -> None:
 
 def _announce(url: str, runtime: Runtime) -> None:
     """What serves, where, and what to do next."""
-    if runtime.fallback:
-        _log.warning("fallback: %s", runtime.fallback)
     socket = url.replace("http", "ws", 1) + "/v1/stream"
+    say_fallback(runtime.fallback)
     typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)
     own = "" if url.endswith(":8765") else f" --url {socket}"
     typer.echo(f"next:   edge-runtime listen --mic{own}   (or a file; Ctrl-C here stops)", err=True)

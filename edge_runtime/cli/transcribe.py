@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edge_runtime.cli.device import DEVICES, say_fallback
 from edge_runtime.cli.inputs import PIPE, open_file, open_microphone, open_pipe, say_warnings
 from edge_runtime.events import Encoding
 
@@ -46,7 +47,7 @@ def transcribe(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto or cpu.")] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help=DEVICES)] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, as for serve.")
     ] = None,
@@ -85,6 +86,7 @@ def transcribe(
 
         # The microphone records from its opening on, so the model comes first.
         runtime = Runtime(settings)
+        say_fallback(runtime.fallback)
         options = Options(partials=True, words=words, endpoint_ms=endpoint_ms)
         with open_microphone(mic_name) if mic else opener(names[0]) as source:
             dictate(runtime, source, options, open_view(as_json=as_json, words=words))
@@ -102,6 +104,7 @@ def transcribe(
         threads=threads,
         endpoint_ms=endpoint_ms,
     )
+    say_fallback(transcriber.fallback)
     if transcribe_all(transcriber, names, opener, form, output):
         raise typer.Exit(1)
 

@@ -218,6 +218,18 @@ class Segments:
                 segment.in_flight = False  # it was to be the final
         return []
 
+    def give_back(self, update: Update) -> list[Event]:
+        """What `take` gave will not be decoded, through no fault of its own: it is due again."""
+        if self.closed:
+            return []
+        segment = self._find(update.segment)
+        if update.purpose is not Purpose.FINAL:
+            self._flight = None
+        if segment is None or update.end != segment.end:
+            return []
+        segment.in_flight = False
+        return self._gone(segment) if update.end <= segment.start else []
+
     def _next_hop(self, segment: Segment, cost: Cost) -> int:
         """Samples until the next partial: short until something is shown, then by the cost."""
         updating = self._updating

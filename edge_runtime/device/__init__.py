@@ -1,27 +1,95 @@
-"""Compute devices behind one small line: `open_device` picks and loads one."""
+"""Compute devices behind one small line: `candidates` names them, `open_device` opens one."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 
+from edge_runtime.config import Computing
 from edge_runtime.device.base import Buffer, Device, Graph, Program, Stream, TensorSpec
+from edge_runtime.device.cuda import present
 from edge_runtime.errors import ConfigError, MissingExtra
 
-__all__ = ["Buffer", "Device", "Graph", "Program", "Stream", "TensorSpec", "open_device"]
+__all__ = [
+    "NAMES",
+    "Buffer",
+    "Device",
+    "Graph",
+    "Program",
+    "Stream",
+    "TensorSpec",
+    "candidates",
+    "open_device",
+]
 
-NAMES = ("auto", "cpu")
+NAMES = ("auto", "tensorrt", "onnx-cuda", "onnx-tensorrt", "cpu")
 
 
-def open_device(name: str = "auto", threads: int = 1) -> Device:
-    """The device called `name`, or the best one found for `auto`.
+def candidates(name: str = "auto") -> tuple[str, ...]:
+    """The devices to try for `name`, best first: several for `auto` on a machine with a GPU.
 
-    `threads` is the number of threads inside one program call.
-    Raises `ConfigError` for an unknown name, `MissingExtra` where its library is absent.
+    Raises `ConfigError` for an unknown name.
     """
     if name not in NAMES:
         raise ConfigError(f"unknown device {name!r}", f"Use one of {', '.join(NAMES)}.")
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise MissingExtra("onnxruntime is not installed", "Run: pip install onnxruntime")
-    from edge_runtime.device.onnx import OnnxDevice
+    if name != "auto":
+        return (name,)
+    # A GPU whose driver does not work counts: then that is an error, and is said.
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+    return ("tensorrt", "onnx-cuda", "cpu") if present() and not hidden else ("cpu",)
 
-    return OnnxDevice(threads=threads)
+
+def open_device(name: str = "auto", settings: Computing | None = None, threads: int = 1) -> Device:
+    """The device called `name`, for `auto` the first of its candidates; never another one.
+
+    `threads` is the number of threads inside one call on a CPU. Raises `ConfigError` for an
+    unknown name, `MissingExtra` where a library is absent, `DeviceError` where the GPU or its
+    driver cannot be used.
+    """
+    name = candidates(name)[0]
+    settings = settings or Computing()
+    if name == "tensorrt":
+        return _tensorrt(settings)
+    if importlib.util.find_spec("onnxruntime") is None:
+        package = "onnxruntime" if name == "cpu" else "onnxruntime-gpu"
+        raise MissingExtra("onnxruntime is not installed", f"Run: pip install {package}")
+    if name == "cpu":
+        from edge_runtime.device.onnx import OnnxDevice
+
+        return OnnxDevice(threads=threads, lanes=settings.lanes or None)
+    return _onnx(name, settings)
+
+
+def _tensorrt(settings: Computing) -> Device:
+    from edge_runtime.device.cuda import open_driver
+    from edge_runtime.device.cuda.budget import Budget
+
+    # Before TensorRT is loaded: without a driver, what else is missing does not matter.
+    driver = open_driver(settings.index)
+    from edge_runtime.device.tensorrt.device import TensorRTDevice
+
+    return TensorRTDevice(
+        driver,
+        settings.tensorrt,
+        budget=Budget(settings.memory_mb << 20 or None),
+        priority=settings.priority,
+        lanes=settings.lanes,
+        graphs=settings.graphs,
+        chained=settings.chained,
+    )
+
+
+def _onnx(name: str, settings: Computing) -> Device:
+    from edge_runtime.device.cuda import open_driver
+    from edge_runtime.device.cuda.budget import Budget
+
+    driver = open_driver(settings.index)
+    from edge_runtime.device.onnx_cuda import OnnxCudaDevice
+
+    return OnnxCudaDevice(
+        driver,
+        name,
+        budget=Budget(settings.memory_mb << 20 or None),
+        priority=settings.priority,
+        options={"trt_fp16_enable": "1"} if settings.precision == "fp16" else {},
+    )

@@ -13,20 +13,18 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Config
-from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
-from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.device import Device
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Metrics
-from edge_runtime.runtime.engine import Engine, Task
-from edge_runtime.runtime.load import Loaded, load
+from edge_runtime.runtime.decoder import Decoder
+from edge_runtime.runtime.engine import Result, Task
+from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.session import Options, Session, longest
 
@@ -58,19 +56,45 @@ class Runtime:
     ) -> None:
         """Raises what `load` raises: a missing or damaged model, an unusable device."""
         self.config = config
-        self.loaded: Loaded = load(
-            model or config.serving.model, device or config.serving.device, store=store
-        )
-        self.model = self.loaded.name
-        self.device = self.loaded.device
-        self.fallback: str | None = None
         self.metrics = metrics or Metrics()
         self._size = Size(1, longest(config))
+        loader = Loader(
+            model or config.serving.model,
+            device or config.serving.device,
+            self._size,
+            computing=config.computing,
+            store=store,
+        )
+        self._decoder = Decoder(loader, self._size, config.computing, self.metrics)
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
         self._rings: list[Ring] = []
         self._names = itertools.count(1)
-        self._idle = 0
+
+    @property
+    def loaded(self) -> Loaded:
+        """The model, on the device that is used now."""
+        return self._decoder.loaded
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return self.loaded.name
+
+    @property
+    def device(self) -> Device:
+        """The device that is used now."""
+        return self.loaded.device
+
+    @property
+    def fallback(self) -> str | None:
+        """Which devices failed before this one, why, and what helps."""
+        return self.loaded.fallback
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is decoded any more: the last device is lost."""
+        return str(self._decoder.dead) if self._decoder.dead else None
 
     # -- sessions
 
@@ -97,20 +121,16 @@ class Runtime:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Runtime]:
-        """Run the engine and the audio worker; leaving ends them, open streams are cut off."""
+        """Run the lanes and the audio worker; leaving ends them, open streams are cut off.
+
+        Raises what the last device raises that may be used, when there is no room for lanes.
+        """
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
-        loop = asyncio.get_running_loop()
         self._due = asyncio.Event()  # one for each loop that serves
-
-        def deliver(task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
-            loop.call_soon_threadsafe(self._delivered, task, result)
-
-        runners = [Runner(self.loaded.chain, self._size) for _ in range(self.device.lanes)]
-        await asyncio.to_thread(self._warm, runners)
-        self._engine = Engine(runners, deliver)
-        self._idle = self._engine.lanes
-        self._engine.start()
+        await self._decoder.start(
+            self._delivered, self._given_back, self._dispatch, lambda: bool(self._streams)
+        )
         with ThreadPoolExecutor(1, "ears") as worker:
             listening = asyncio.create_task(self._listen(worker))
             listening.add_done_callback(_ended)
@@ -120,16 +140,10 @@ class Runtime:
                 listening.cancel()
                 # Where it failed, that has been said; the rest ends all the same.
                 await asyncio.gather(listening, return_exceptions=True)
-                await asyncio.to_thread(self._engine.stop)
+                await self._decoder.stop()
                 for stream in list(self._streams.values()):
                     stream.put(stream.session.abandon("shutdown"))
                     self._after(stream)
-
-    @staticmethod
-    def _warm(runners: list[Runner]) -> None:
-        """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
-        with ThreadPoolExecutor(len(runners), "warm-up") as together:
-            list(together.map(Runner.warm, runners))
 
     # -- hearing
 
@@ -190,7 +204,7 @@ class Runtime:
 
     def _dispatch(self) -> None:
         """Give idle lanes the most urgent updates: finals first, then the longest not served."""
-        while self._idle:
+        while self._decoder.idle:
             wanting = [
                 (wanted, stream.served_at, stream)
                 for stream in self._streams.values()
@@ -204,18 +218,17 @@ class Runtime:
             assert update is not None
             stream.served_at = now
             audio = stream.session.ring.pieces(update.start, update.end)
-            self._idle -= 1
-            self._engine.submit(Task(stream, update, audio, now))
+            self._decoder.submit(Task(stream, update, audio, now))
 
-    def _delivered(self, task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
-        self._idle += 1
+    def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner
         session = stream.session
         if isinstance(result, EdgeRuntimeError):
             stream.put([WarningEvent(code=result.code, message=str(result))])
             stream.put(session.lost(task.update))
+            if self._decoder.dead:
+                self._give_up(stream, result)
         else:
-            self.metrics.update(task.update.purpose.name.lower(), result.cost)
             try:
                 stream.put(session.accept(result))
             except Exception as error:  # noqa: BLE001 – a fault costs one session at most
@@ -223,6 +236,11 @@ class Runtime:
                 self._give_up(stream, error)
         self._after(stream)
         self._dispatch()
+
+    def _given_back(self, task: Task) -> None:
+        stream: Stream = task.owner
+        stream.put(stream.session.give_back(task.update))
+        self._after(stream)
 
     def _after(self, stream: Stream) -> None:
         """Carry out what the client asked for; let go of a stream that is over."""

@@ -1,58 +1,186 @@
-"""Everything loaded for one model on one device: chain, voice detector, vocabulary."""
+"""Everything loaded for one model on the best device that takes it."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.config import Computing
 from edge_runtime.decode.reading import Model
-from edge_runtime.decode.tiles import Chain
+from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.tokens import Vocabulary
-from edge_runtime.device import Device, Program, open_device
+from edge_runtime.device import Device, Program, candidates, open_device
+from edge_runtime.device.cuda.budget import Budget
+from edge_runtime.engines.board import board
+from edge_runtime.engines.plans import Wanted, find, warnings
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
-from edge_runtime.errors import RecipeError
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
 
 DETECTOR = "silero-vad"
 LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "fi", "cs"})
 
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Loaded:
-    """One model, ready to run: heavy, shared by all sessions."""
+    """One model, ready to run: heavy, shared by all sessions.
+
+    `fallback` says which devices failed before this one, why, and what helps.
+    """
 
     name: str
     device: Device
     chain: Chain
     model: Model
     detector: Program
+    fallback: str | None = None
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether nothing but the CPU is used."""
+        return self.device.name == "cpu"
+
+    @property
+    def budget(self) -> Budget | None:
+        """What was taken of a GPU's memory."""
+        return getattr(self.device, "budget", None)
+
+    def warmed(self) -> None:
+        """Every lane ran: from here on nothing should be allocated, and what was compiled keeps."""
+        if self.budget is not None:
+            self.budget.mark_warm()
+        save: Callable[[], None] | None = getattr(self.device, "save_caches", None)
+        if save is not None:
+            save()
 
     def ears(self, rows: int) -> VoiceDetector:
-        """A voice detector for `rows` streams."""
-        return VoiceDetector(self.detector, self.device, rows)
+        """A voice detector for `rows` streams, on the CPU whatever the device.
+
+        It belongs to the audio worker: one small graph for all sessions, whose answer is due
+        every 32 ms. On a GPU it would wait for updates, and they for it.
+        """
+        return VoiceDetector(self.detector, open_device("cpu"), rows)
 
 
-def load(
-    model: str | Path, device: str = "auto", threads: int = 1, store: Store | None = None
-) -> Loaded:
-    """Load `model` from the store, exporting its graphs if they are not there yet.
+class Loader:
+    """Loads one model on the first of its devices that takes it; goes on when one fails."""
 
-    Raises `ModelMissing` when it was never pulled, `ModelDamaged`, `DeviceError`,
-    and `RecipeError` for a name that is no speech model.
-    """
-    store = store or Store()
-    recipe = load_recipe(model)
-    if not isinstance(recipe, MoonshineRecipe):
-        raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
-    graphs = store.graphs(recipe)
-    opened = open_device(device, threads)
-    chain = Chain(opened, graphs)
-    latin = LATIN.issuperset(recipe.languages)
-    return Loaded(
-        recipe.name,
-        opened,
-        chain,
-        Model(chain.shape, Vocabulary.load(graphs), latin),
-        opened.load(store.graphs(load_recipe(DETECTOR)) / "vad.onnx"),
-    )
+    def __init__(
+        self,
+        model: str | Path,
+        device: str = "auto",
+        size: Size | None = None,
+        *,
+        computing: Computing | None = None,
+        threads: int = 1,
+        store: Store | None = None,
+    ) -> None:
+        """`size` is the largest batch that will run. A device that is named is the only one.
+
+        Raises `ConfigError` for an unknown device, `RecipeError` for a name that is no speech
+        model.
+        """
+        recipe = load_recipe(model)
+        if not isinstance(recipe, MoonshineRecipe):
+            raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
+        self._recipe = recipe
+        self._names = list(candidates(device))
+        self._size = size or Size(1, 1)
+        self._computing = computing or Computing()
+        self._threads = threads
+        self._store = store or Store()
+        self._failed: list[str] = []
+
+    def load(self) -> Loaded:
+        """The model on the first device that takes it; a warning for each that does not.
+
+        Raises, for the last one, `ModelMissing` where the model was never pulled or built,
+        `ModelDamaged`, `EngineMismatch`, `MissingExtra` or `DeviceError`.
+        """
+        while True:
+            try:
+                return self._on(self._names[0])
+            except EdgeRuntimeError as error:
+                self._leave(error)
+
+    def following(self, loaded: Loaded, error: EdgeRuntimeError) -> Loaded:
+        """The model on the next device, once `error` showed that it does not run on this one.
+
+        A GPU that is lost takes all that is on it along: the CPU is next then. Raises `error`
+        where no other device may be used, or what `load` raises.
+        """
+        self._leave(error)
+        if not isinstance(error, DeviceLost):
+            loaded.device.close()
+        return self.load()
+
+    def made(self, loaded: Loaded, make: Callable[[Loaded], T]) -> tuple[Loaded, T]:
+        """What `make` gives, from this device or from the first of the following that can."""
+        while True:
+            try:
+                return loaded, make(loaded)
+            except EdgeRuntimeError as error:
+                loaded = self.following(loaded, error)
+
+    def fallback(self, name: str) -> str | None:
+        """Which devices failed before `name`, why, and what helps."""
+        return f"{name} is used. {'; '.join(self._failed)}" if self._failed else None
+
+    def _leave(self, error: EdgeRuntimeError) -> None:
+        """Strike out the first device, which failed; raises `error` where it was the last."""
+        failed, *rest = self._names
+        if isinstance(error, DeviceLost):
+            rest = [name for name in rest if name == "cpu"]
+        if not rest:
+            raise error
+        self._names = rest
+        self._failed.append(f"{failed}: {error}")
+        _log.warning("%s cannot be used, %s is next: %s", failed, rest[0], error)
+
+    def _on(self, name: str) -> Loaded:
+        device = open_device(name, self._computing, self._threads)
+        try:
+            folder = self._folder(name, device)
+            chain = Chain(device, folder)
+            model = Model(
+                chain.shape, Vocabulary.load(folder), LATIN.issuperset(self._recipe.languages)
+            )
+            detector = open_device("cpu").load(self._detector(folder))
+        except EdgeRuntimeError as error:
+            if not isinstance(error, DeviceLost):
+                device.close()
+            raise
+        return Loaded(self._recipe.name, device, chain, model, detector, self.fallback(name))
+
+    def _folder(self, name: str, device: Device) -> Path:
+        """Where the files are that the device runs."""
+        if name != "tensorrt":
+            precision = "fp32" if name == "cpu" else self._computing.precision
+            return self._store.graphs(self._recipe, precision)
+        from edge_runtime.device.tensorrt.device import TensorRTDevice
+
+        assert isinstance(device, TensorRTDevice)
+        wanted = Wanted(
+            self._computing.precision,
+            device.tensorrt.flavour,
+            device.tensorrt.version,
+            device.driver.capability,
+            rows=self._size.rows,
+            samples=self._size.samples,
+        )
+        engine = find(self._store, self._recipe, wanted)
+        for line in warnings(engine.info, board()):
+            _log.warning("%s", line)
+        return engine.folder
+
+    def _detector(self, folder: Path) -> Path:
+        """An engine brings its own: a board may have been given that alone."""
+        own = folder / "vad.onnx"
+        return own if own.is_file() else self._store.graphs(load_recipe(DETECTOR)) / "vad.onnx"

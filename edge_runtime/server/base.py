@@ -50,6 +50,10 @@ class Runtime(Protocol):
     @property
     def fallback(self) -> str | None: ...
 
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is decoded any more."""
+
     def serving(self) -> AbstractAsyncContextManager[Any]:
         """Work on streams inside this context."""
 

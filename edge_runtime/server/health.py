@@ -23,6 +23,7 @@ async def healthz(request: web.Request) -> web.Response:
             "model": serving.model if runtime is None else runtime.model,
             "device": serving.device if runtime is None else runtime.device.name,
             "fallback": None if runtime is None else runtime.fallback,
+            "lost": None if runtime is None else runtime.lost,
             "uptime": round(time.monotonic() - state.started, 3),
             "sessions": {
                 "open": len(state.parking),
@@ -35,7 +36,7 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """200 once sessions can be opened, 503 before and while shutting down."""
+    """200 once sessions can be opened; 503 before, while shutting down, and without a device."""
     status = _status(request)
     if status == "ok":
         return web.json_response({"status": status})
@@ -53,4 +54,6 @@ def _status(request: web.Request) -> str:
     state = request.app[STATE]
     if state.closing:
         return "closing"
-    return "loading" if state.runtime is None else "ok"
+    if state.runtime is None:
+        return "loading"
+    return "lost" if state.runtime.lost else "ok"

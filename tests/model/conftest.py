@@ -20,7 +20,7 @@ from edge_runtime.engines.export import export
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import ModelMissing
-from edge_runtime.runtime.load import Loaded, load
+from edge_runtime.runtime.load import Loaded, Loader
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -49,7 +49,7 @@ def weights_folder(recipe: MoonshineRecipe) -> Path:
 
 @pytest.fixture(scope="session")
 def loaded(weights_folder: Path) -> Loaded:
-    return load("moonshine-tiny-en")
+    return Loader("moonshine-tiny-en").load()
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edge_runtime.device import open_device
 from edge_runtime.device.base import TensorSpec
 from edge_runtime.device.onnx import HostBuffer, OnnxDevice
-from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, ModelMissing
+from edge_runtime.errors import DeviceError, ModelDamaged, ModelMissing
 
 Bindings = dict[str, HostBuffer]
 
@@ -191,13 +190,3 @@ def test_lanes_share_the_cores() -> None:
     assert OnnxDevice(threads=1).lanes >= 1
     assert OnnxDevice(threads=10_000).lanes == 1
     assert OnnxDevice(lanes=3).lanes == 3
-
-
-def test_devices_by_name() -> None:
-    for name in ("auto", "cpu"):
-        device = open_device(name, threads=2)
-        assert device.name == "cpu"
-        assert device.integrated
-        device.close()
-    with pytest.raises(ConfigError, match=r"unknown device 'gpu'.*auto, cpu"):
-        open_device("gpu")

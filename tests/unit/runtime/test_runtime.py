@@ -3,72 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from edge_runtime import runtime as room
 from edge_runtime.audio import FRAME
-from edge_runtime.config import Config
-from edge_runtime.decode.reading import Model
-from edge_runtime.decode.shape import ModelShape
-from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.decode.update import Hypothesis
-from edge_runtime.errors import DeviceError
 from edge_runtime.events import Closed
 from edge_runtime.runtime import Options, Runtime, Stream
 
-SHAPE = ModelShape(
-    decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,
-    vocabulary=4, begin=1, end=2, tokens_per_second=6.5, kernels=(127, 7, 3), strides=(64, 3, 2),
-)  # fmt: skip
-
-
-class Ears:
-    """A voice detector that hears how loud it is."""
-
-    broken = False
-
-    def open(self) -> int:
-        return 0
-
-    def close(self, slot: int) -> None:
-        assert slot == 0
-
-    def probabilities(self, slots, frames) -> list[float]:
-        if self.broken:
-            raise DeviceError("the detector failed", "Start again.")
-        return [0.95 if frame[0] else 0.02 for frame in frames]
-
-
-class Runner:
-    """A lane that always says the same."""
-
-    def __init__(self, chain, size) -> None:
-        self.chain, self.size = chain, size
-
-    def run(self, updates, audio) -> list[Hypothesis]:
-        return [Hypothesis(each, (3,), (-0.05,), (5.0,), (0,), True, 1) for each in updates]
-
 
 @pytest.fixture
-def ears() -> Ears:
-    return Ears()
-
-
-@pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch, ears: Ears) -> Runtime:
-    loaded = SimpleNamespace(
-        name="stand-in",
-        device=SimpleNamespace(lanes=1),
-        chain=SimpleNamespace(shape=SHAPE),
-        model=Model(SHAPE, Vocabulary(["<unk>", "<s>", "</s>", "\u2581a"])),
-        ears=lambda rows: ears,
-    )
-    monkeypatch.setattr(room, "load", lambda *args, **kwargs: loaded)
-    monkeypatch.setattr(room, "Runner", Runner)
-    return Runtime(Config())
+def runtime(make) -> Runtime:
+    return make("cpu")
 
 
 def sound(frames: int, level: float) -> np.ndarray:
@@ -99,7 +46,7 @@ async def test_a_stream_ends_while_another_is_always_behind(runtime: Runtime) ->
 
 
 async def test_a_failing_detector_ends_its_streams_and_no_later_ones(
-    runtime: Runtime, ears: Ears, caplog: pytest.LogCaptureFixture
+    runtime: Runtime, ears, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with runtime.serving():
         ears.broken = True

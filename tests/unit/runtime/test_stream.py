@@ -20,6 +20,7 @@ from edge_runtime.session import Options, Session
 SHAPE = ModelShape(
     decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,
     vocabulary=4, begin=1, end=2, tokens_per_second=6.5, kernels=(127, 7, 3), strides=(64, 3, 2),
+    audio_seconds=(2.0, 8.0), draft_tokens=(1, 16, 112),
 )  # fmt: skip
 SECOND = np.zeros(RATE, np.float32)
 

@@ -120,6 +120,7 @@ class StandInRuntime:
     model = "stand-in"
     device = SimpleNamespace(name="paper")
     fallback = None
+    lost = None
 
     def __init__(self, most=100, pace=0.0, padding=0):
         self.streams = []

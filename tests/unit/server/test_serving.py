@@ -38,6 +38,7 @@ async def test_healthz_tells_what_runs(house, read):
         "model": "stand-in",
         "device": "paper",
         "fallback": None,
+        "lost": None,
         "sessions": {"open": 1, "parked": 0, "max": 7},
         "store": None,
     }

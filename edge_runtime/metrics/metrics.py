@@ -1,4 +1,4 @@
-"""Figures of a running server for Prometheus, in a registry of their own."""
+"""All figures, and the text that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
+from edge_runtime.metrics.device import DeviceMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0)
@@ -36,7 +37,10 @@ class Cost(Protocol):
 
 
 class Metrics:
-    """All figures: the server counts sockets and events, the runtime its updates."""
+    """All figures: the server counts sockets and events, the runtime its updates.
+
+    `device` has those of the device.
+    """
 
     def __init__(self) -> None:
         registry = CollectorRegistry()
@@ -77,6 +81,7 @@ class Metrics:
             ["kind"],
             registry=registry,
         )
+        self.device = DeviceMetrics(registry)
         self._conflicts = Counter(
             "edge_runtime_stable_conflicts",
             "Texts that contradicted stable words",

@@ -1,0 +1,8 @@
+"""Figures of a running server for Prometheus, in a registry of their own."""
+
+from __future__ import annotations
+
+from edge_runtime.metrics.device import DeviceMetrics
+from edge_runtime.metrics.metrics import CONTENT_TYPE, Cost, Metrics
+
+__all__ = ["CONTENT_TYPE", "Cost", "DeviceMetrics", "Metrics"]

@@ -1,0 +1,84 @@
+"""Figures of the device: what it was given, what was kept ready, how often it was waited for."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+OUT = frozenset({"results", "align"})
+"""Kinds of bytes that leave the device."""
+
+WAITS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
+
+
+class DeviceMetrics:
+    """Counted for all lanes together, from the end of their warm-up on."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waits = Histogram(
+            "edge_runtime_host_waits",
+            "Times that the host waited for the device in an update",
+            ["purpose"],
+            buckets=WAITS,
+            registry=registry,
+        )
+        self._ties = Counter(
+            "edge_runtime_near_ties",
+            "Tokens whose lead over the second best is a matter of rounding",
+            registry=registry,
+        )
+        self._copied = Counter(
+            "edge_runtime_copied_bytes",
+            "Bytes copied between host and device",
+            ["direction", "kind"],
+            registry=registry,
+        )
+        self._graphs = Counter(
+            "edge_runtime_graphs",
+            "Looks for a captured graph: found (hit), made (miss), could not be made (failed)",
+            ["result"],
+            registry=registry,
+        )
+        self._padded = Counter(
+            "edge_runtime_padding",
+            "What calls were made for: audio samples and tokens, real ones and padding",
+            ["kind", "part"],
+            registry=registry,
+        )
+        self._allocations = Counter(
+            "edge_runtime_device_allocations",
+            "Allocations on the device after the warm-up",
+            registry=registry,
+        )
+        self._fallback = Gauge(
+            "edge_runtime_fallback",
+            "1 while another device is used than the first choice",
+            registry=registry,
+        )
+
+    def update(self, purpose: str, waits: int, ties: int) -> None:
+        """In an update the host waited so often, and so many tokens might have been others."""
+        self._waits.labels(purpose).observe(waits)
+        self._ties.inc(ties)
+
+    def copied(self, kind: str, size: int) -> None:
+        """So many bytes of a kind were copied; results and alignments leave the device."""
+        direction = "out" if kind in OUT else "in"
+        self._copied.labels(direction, kind).inc(size)
+
+    def graphs(self, hits: int, misses: int, failed: int) -> None:
+        """So many captured graphs were found, and made, and could not be made."""
+        for result, count in (("hit", hits), ("miss", misses), ("failed", failed)):
+            self._graphs.labels(result).inc(count)
+
+    def padded(self, kind: str, real: int, padding: int) -> None:
+        """Calls were made for so many "samples" or "queries", and so many more for nothing."""
+        self._padded.labels(kind, "real").inc(real)
+        self._padded.labels(kind, "padding").inc(padding)
+
+    def allocated(self, count: int) -> None:
+        """So many allocations on the device after the warm-up."""
+        self._allocations.inc(count)
+
+    def fallback(self, active: bool) -> None:
+        """Whether another device is used than the first choice."""
+        self._fallback.set(active)

@@ -1,0 +1,150 @@
+"""Updates in, hypotheses out: lanes on the best device there is, on the next if it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from edge_runtime.config import Computing
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Hypothesis
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError
+from edge_runtime.metrics import Metrics
+from edge_runtime.runtime.engine import Deliver, Engine, Rest, Result, Task
+from edge_runtime.runtime.load import Loaded, Loader
+from edge_runtime.runtime.meter import Meter
+
+_log = logging.getLogger(__name__)
+
+
+class Decoder:
+    """All methods belong to the event loop's thread, and so does what is called back."""
+
+    def __init__(self, loader: Loader, size: Size, computing: Computing, metrics: Metrics) -> None:
+        """Loads the model, which blocks; raises what `Loader.load` raises."""
+        self.loaded: Loaded = loader.load()
+        self.idle = 0
+        """Lanes that wait for a task."""
+        self._loader = loader
+        self._size = size
+        self._computing = computing
+        self._metrics = metrics
+        self._engine: Engine | None = None
+        self._flying: dict[int, Task] = {}
+        self._moving: asyncio.Task[None] | None = None
+        self.dead: EdgeRuntimeError | None = None
+        """Why nothing is decoded any more."""
+
+    async def start(
+        self,
+        done: Deliver,
+        back: Callable[[Task], None],
+        changed: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Make and warm the lanes.
+
+        `done` gets a task with what came of it; `back` a task that a lost device never
+        finished, to be submitted anew; `changed` is called once there are lanes again;
+        `wanted` says whether there is anybody to be quick for.
+        Raises what the last device raises that may be used.
+        """
+        self._done, self._back, self._changed, self._wanted = done, back, changed, wanted
+        self.dead = None
+        await self._open()
+
+    async def stop(self) -> None:
+        """Finish what is running and end the lanes."""
+        if self._moving is not None:
+            await asyncio.gather(self._moving, return_exceptions=True)
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.stop)
+            self._engine = None
+        self.idle = 0
+
+    def submit(self, task: Task) -> None:
+        """Run a task on an idle lane."""
+        self.idle -= 1
+        self._flying[id(task)] = task
+        if self._engine is not None:
+            self._engine.submit(task)
+        else:
+            assert self.dead is not None, "no lane is idle while the device changes"
+            asyncio.get_running_loop().call_soon(self._delivered, None, task, self.dead)
+
+    # -- lanes
+
+    async def _open(self) -> None:
+        """Lanes on the device that is loaded, or on the first of the following that has room."""
+        self.loaded, runners = await asyncio.to_thread(
+            self._loader.made, self.loaded, self._runners
+        )
+        loop = asyncio.get_running_loop()
+        self._metrics.device.fallback(self.loaded.fallback is not None)
+        self._meter = Meter(self._metrics, self.loaded, runners)
+
+        def deliver(task: Task, result: Result) -> None:
+            loop.call_soon_threadsafe(self._delivered, engine, task, result)
+
+        engine = self._engine = Engine(runners, deliver, self._rest())
+        engine.start()
+        self.idle = engine.lanes
+
+    def _runners(self, loaded: Loaded) -> list[Runner]:
+        """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
+        device = loaded.device
+        runners = [Runner(loaded.chain, self._size) for _ in range(device.lanes)]
+        with ThreadPoolExecutor(len(runners), "warm-up") as together:
+            list(together.map(Runner.warm, runners))
+        loaded.warmed()
+        return runners
+
+    def _rest(self) -> Rest | None:
+        """How lanes keep warm: a CPU needs not, it serves others meanwhile."""
+        seconds = self._computing.keep_warm_ms / 1000
+        if not seconds or self.loaded.on_cpu:
+            return None
+        return Rest(seconds, self._wanted)
+
+    # -- results
+
+    def _delivered(self, engine: Engine | None, task: Task, result: Result) -> None:
+        if engine is not self._engine:
+            return  # of a device that was left: the task was given back then
+        del self._flying[id(task)]
+        if isinstance(result, DeviceLost) and engine is not None:
+            self._lose(engine, task, result)
+            return
+        self.idle += 1
+        self._meter.look()
+        if isinstance(result, Hypothesis):
+            self._meter.update(result)
+        self._done(task, result)
+
+    def _lose(self, engine: Engine, task: Task, error: DeviceLost) -> None:
+        """Leave a device for good: whatever was given to it goes back."""
+        _log.critical("%s is lost: %s", self.loaded.device.name, error)
+        lost = [task, *self._flying.values()]
+        self._flying.clear()
+        self._engine = None
+        self.idle = 0
+        engine.dismiss()
+        self._moving = asyncio.create_task(self._move(error))
+        for each in lost:
+            self._back(each)
+
+    async def _move(self, error: DeviceLost) -> None:
+        try:
+            self.loaded = await asyncio.to_thread(self._loader.following, self.loaded, error)
+            await self._open()
+            _log.warning("decoding goes on: %s", self.loaded.fallback)
+        except Exception as last:  # noqa: BLE001 – else all would wait for ever
+            _log.critical("nothing is decoded any more: %s", last)
+            self.dead = last if isinstance(last, EdgeRuntimeError) else error
+            self.idle = 1
+        finally:
+            self._moving = None
+        self._changed()

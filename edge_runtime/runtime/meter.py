@@ -1,0 +1,66 @@
+"""What the lanes of a device did, carried into the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.update import Hypothesis
+from edge_runtime.metrics import Metrics
+from edge_runtime.runtime.load import Loaded
+
+NEAR = {"float32": 1e-3, "float16": 0.1}
+"""Margins below which the best token is a matter of rounding, by what is computed in."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A lane's own counters as they stood."""
+
+    copied: dict[str, int]
+    graphs: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, runner: Runner) -> _Reading:
+        lane = runner.lane
+        use = lane.graphs.use
+        # The lane goes on meanwhile: a copy, or the dict grows under our hands.
+        copied = dict(lane.stream.counters.copied)
+        return cls(copied, (use.hits, use.misses, use.failed))
+
+
+class Meter:
+    """Counts from where the lanes stand when it is made: after their warm-up."""
+
+    def __init__(self, metrics: Metrics, loaded: Loaded, runners: Sequence[Runner]) -> None:
+        self._metrics = metrics
+        self._budget = loaded.budget
+        self._near = NEAR[np.dtype(loaded.chain.dtype).name]
+        self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
+        self._allocated = 0
+
+    def look(self) -> None:
+        """Count what was done since the last look."""
+        for number, (runner, before) in enumerate(self._lanes):
+            now = _Reading.of(runner)
+            if now == before:
+                continue
+            self._lanes[number] = (runner, now)
+            for kind, size in now.copied.items():
+                self._metrics.device.copied(kind, size - before.copied.get(kind, 0))
+            grown = (one - other for one, other in zip(now.graphs, before.graphs, strict=True))
+            self._metrics.device.graphs(*grown)
+        if self._budget is not None:
+            allocated = self._budget.since_warm
+            self._metrics.device.allocated(allocated - self._allocated)
+            self._allocated = allocated
+
+    def update(self, hypothesis: Hypothesis) -> None:
+        """Count one that was decoded."""
+        purpose, cost = hypothesis.update.purpose.name.lower(), hypothesis.cost
+        self._metrics.update(purpose, cost)
+        ties = sum(margin < self._near for margin in hypothesis.margins)
+        self._metrics.device.update(purpose, cost.waits, ties)

@@ -1,0 +1,72 @@
+"""Devices that do nothing, fail or get lost, and lanes on them that always say the same."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+from edge_runtime.decode.shape import ModelShape
+from edge_runtime.decode.update import Cost, Hypothesis
+from edge_runtime.device.base import Counters
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError
+
+SHAPE = ModelShape(
+    decoder_tiles=(1,), decoder_layers=1, width=8, heads=1, padded_head_dim=8, past=128,
+    vocabulary=4, begin=1, end=2, tokens_per_second=6.5, kernels=(127, 7, 3), strides=(64, 3, 2),
+    audio_seconds=(2.0, 8.0), draft_tokens=(1, 16, 112),
+)  # fmt: skip
+
+
+class FakeDevice:
+    """`breaks` says at what it fails: "load", "warm" or "run". Lanes wait until it is `free`."""
+
+    def __init__(self, name: str, lanes: int = 1) -> None:
+        self.name = name
+        self.lanes = lanes
+        self.breaks: dict[str, EdgeRuntimeError] = {}
+        self.closed = False
+        self.ran: list[str] = []
+        self.free = threading.Event()
+        self.free.set()
+
+    def meet(self, place: str) -> None:
+        if place in self.breaks:
+            raise self.breaks[place]
+
+    def close(self) -> None:
+        assert "run" not in self.breaks, "a lost device is not closed"
+        self.closed = True
+
+
+class FakeRunner:
+    """A lane that always says the same."""
+
+    def __init__(self, chain, size) -> None:
+        self.chain, self.size = chain, size
+        self.lane = SimpleNamespace(
+            stream=SimpleNamespace(counters=Counters()),
+            graphs=SimpleNamespace(use=SimpleNamespace(hits=0, misses=0, failed=0)),
+        )
+
+    def warm(self) -> None:
+        self.chain.device.meet("warm")
+        self.lane.stream.counters.copy("audio", 1_000_000)
+        self.lane.graphs.use.misses += 9
+
+    def run(self, updates, audio) -> list[Hypothesis]:
+        device = self.chain.device
+        assert device.free.wait(5)
+        device.meet("run")
+        device.ran += [each.session for each in updates]
+        self.lane.stream.counters.copy("audio", 4 * sum(len(piece) for piece in audio[0]))
+        self.lane.stream.counters.copy("results", 24)
+        self.lane.graphs.use.hits += 2
+        cost = Cost(waits=3)
+        return [
+            Hypothesis(each, (3, 3), (-0.05, -0.1), (5.0, 5e-4), (0, 0), True, 1, cost=cost)
+            for each in updates
+        ]
+
+
+def lost(name: str = "tensorrt") -> DeviceLost:
+    return DeviceLost(f"{name} fell off the bus", "Restart the machine.")

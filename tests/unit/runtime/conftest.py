@@ -1,0 +1,66 @@
+"""A model without weights, on devices that stand in for those of a machine with a GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from edge_runtime import runtime as room
+from edge_runtime.config import Config
+from edge_runtime.decode.reading import Model
+from edge_runtime.decode.tokens import Vocabulary
+from edge_runtime.errors import DeviceError
+from edge_runtime.runtime import Runtime, decoder, load
+from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner
+
+
+class Ears:
+    """A voice detector that hears how loud it is."""
+
+    broken = False
+
+    def open(self) -> int:
+        return 0
+
+    def close(self, slot: int) -> None:
+        assert slot == 0
+
+    def probabilities(self, slots, frames) -> list[float]:
+        if self.broken:
+            raise DeviceError("the detector failed", "Start again.")
+        return [0.95 if frame[0] else 0.02 for frame in frames]
+
+
+@pytest.fixture
+def ears() -> Ears:
+    return Ears()
+
+
+@pytest.fixture
+def devices() -> dict[str, FakeDevice]:
+    return {name: FakeDevice(name) for name in ("tensorrt", "onnx-cuda", "cpu")}
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDevice]):
+    """A runtime on these devices, all candidates unless one is named."""
+
+    def on(self: load.Loader, name: str) -> load.Loaded:
+        device = devices[name]
+        device.meet("load")
+        chain = SimpleNamespace(shape=SHAPE, device=device, dtype="float32")
+        model = Model(SHAPE, Vocabulary(["<unk>", "<s>", "</s>", "\u2581a"]))
+        return load.Loaded("stand-in", device, chain, model, None, self.fallback(name))
+
+    def candidates(name: str) -> tuple[str, ...]:
+        return tuple(devices) if name == "auto" else (name,)
+
+    def made(device: str = "auto", config: Config | None = None) -> Runtime:
+        return room.Runtime(config or Config(), device=device)
+
+    monkeypatch.setattr(load.Loader, "_on", on)
+    monkeypatch.setattr(load, "candidates", candidates)
+    monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: ears)
+    monkeypatch.setattr(decoder, "Runner", FakeRunner)
+    return made
