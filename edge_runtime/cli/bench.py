@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -60,6 +61,8 @@ def bench(
     Prints every figure beside its target; Ctrl-C prints what is there. The exit
     code is 1 when a target was missed or a row failed, 130 after Ctrl-C.
     """
+    # What a shell starts in the background is told to ignore it; hours must still end at it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _check()
     from rich.console import Console
 
