@@ -1,14 +1,13 @@
-"""TensorRT without a GPU: an "engine" is an ONNX file that onnxruntime runs where pointers lie.
+"""TensorRT on the fake GPU: an "engine" is an ONNX file that onnxruntime runs where pointers lie.
 
-Only the names that edge_runtime uses, with the signatures of the real module. Device memory must
-be memory of the host. A plan says by itself what is to go wrong: see `Plan`.
+Only the names that edge_runtime uses, with the signatures of the real module. A plan says by
+itself what is to go wrong: see `Plan`. `connect` says which GPU it is.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -43,9 +42,12 @@ _DTYPES = {
 }
 
 
-def launch(stream_handle: int, work: Callable[[], None]) -> None:
-    """Put work on a stream. A test with a fake CUDA replaces this by what its streams do."""
-    work()
+_gpu: Any = None
+
+
+def connect(monkeypatch: Any, gpu: Any) -> None:
+    """Let engines run on `gpu`, a `FakeGpu`, until the test is over."""
+    monkeypatch.setitem(globals(), "_gpu", gpu)
 
 
 @dataclass
@@ -343,19 +345,20 @@ class IExecutionContext:
             self._engine._log("Cuda failure: an illegal memory access was encountered")
             return False
         # What was set now is what a captured call goes on using.
-        launch(stream_handle, lambda now=dict(self._addresses): self._run(now))
-        return True
+        now = dict(self._addresses)
+        return not _gpu.launch(stream_handle, lambda: self._run(now), "tensorrt")
 
     def _run(self, addresses: dict[str, int]) -> None:
         # Nobody may count on what lies there from one call to the next.
-        ctypes.memset(self._scratch[0], 0xA5, self._engine._plan.scratch)
+        _gpu.array(self._scratch[0], self._scratch[1:], np.uint8)[:] = 0xA5
         binding = self._engine._session.io_binding()
         for names, bind in (
             (self._engine._inputs, binding.bind_input),
             (self._engine._outputs, binding.bind_output),
         ):
             for name, tensor in names.items():
-                bind(name, "cpu", 0, tensor.dtype, self._shapes[name], addresses[name])
+                there = _gpu.array(addresses[name], self._shapes[name], tensor.dtype)
+                bind(name, "cpu", 0, tensor.dtype, there.shape, there.ctypes.data)
         self._engine._session.run_with_iobinding(binding)
 
 

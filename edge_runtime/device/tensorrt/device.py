@@ -107,6 +107,11 @@ class TensorRTDevice(CudaDevice):
             for engine in self._engines:
                 engine.cache.save()
 
+    def give(self, pointer: int) -> None:
+        """See `CudaDevice`; what is given back after `close` was released there."""
+        if not self._closed:
+            super().give(pointer)
+
     def close(self) -> None:
         self._sinks.clear()
         self._engines.clear()
