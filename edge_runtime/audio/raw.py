@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import BinaryIO
 
@@ -52,10 +52,9 @@ class RawSource:
         """Raises `AudioError` when the stream carries a file with a header."""
         # A buffered pipe's `read` would wait for the whole block, `read1` takes what is there.
         read = getattr(self._stream, "read1", self._stream.read)
-        first = self._first(read(self._size))
-        if not first:
+        data: Bytes = self._first(read)
+        if not data:
             self._notes.append("no samples came")
-        data: Bytes = first
         while data:
             samples = self._decoder.push(data)
             if len(samples):
@@ -80,7 +79,13 @@ class RawSource:
     ) -> None:
         """The stream stays open: it belongs to the caller."""
 
-    def _first(self, data: bytes) -> bytes:
+    def _first(self, read: Callable[[int], bytes]) -> bytes:
+        """What comes first, as much of it as tells that it is no file."""
+        data = more = read(self._size)
+        # A pipe gives as little as one byte at a time.
+        while more and any(magic.startswith(data) and magic != data for magic in _HEADERS):
+            more = read(self._size)
+            data += more
         for magic, kind in _HEADERS.items():
             if data.startswith(magic):
                 raise AudioError(

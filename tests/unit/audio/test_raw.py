@@ -69,3 +69,35 @@ def test_a_file_with_a_header_is_refused(head: bytes) -> None:
     with pytest.raises(AudioError, match="not raw samples") as caught:
         list(RawSource(io.BytesIO(head + bytes(5000))))
     assert "ffmpeg" in caught.value.fix
+
+
+class Dribble(io.BytesIO):
+    """A pipe whose writer sends so many bytes at a time."""
+
+    def __init__(self, data: bytes, size: int = 1) -> None:
+        super().__init__(data)
+        self._most = size
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return super().read1(min(size, self._most))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("head", [b"RIFF\x00\x00\x00\x00WAVE", b"fLaC\x00", b"ID3\x04"])
+def test_a_header_is_found_however_small_the_reads(head: bytes, size: int) -> None:
+    stream = Dribble(head + bytes(5000), size)
+    with pytest.raises(AudioError, match="not raw samples"):
+        list(RawSource(stream))
+    assert stream.tell() <= 6
+
+
+@pytest.mark.parametrize("data", [b"RIFX" + bytes(96), b"RI", b"ID\x03\x04", NOISE.tobytes()])
+def test_samples_that_begin_almost_like_a_header_are_heard(data: bytes) -> None:
+    wanted = np.frombuffer(data, "<i2").astype(np.float32) / 32768
+    np.testing.assert_array_equal(np.concatenate(list(RawSource(Dribble(data)))), wanted)
+
+
+def test_what_cannot_be_a_header_is_handed_on_at_once() -> None:
+    stream = Dribble(b"\x00\x40" + bytes(100), 2)
+    assert next(iter(RawSource(stream))).tolist() == [0.5]
+    assert stream.tell() == 2
