@@ -61,16 +61,7 @@ class Microphone:
         self._closed = False
         self._rate = _rate(sound, device)
         try:
-            self._stream: Any = sound.InputStream(
-                samplerate=self._rate,
-                blocksize=self._rate * _BLOCK_MS // 1000,
-                device=device.index,
-                channels=1,
-                dtype="float32",
-                callback=self._record,
-                finished_callback=self._end,
-            )
-            self._stream.start()
+            self._stream = self._started(sound, device)
         except sound.PortAudioError as error:
             raise MicrophoneError(
                 f"microphone {device.name!r} cannot be opened: {error}",
@@ -126,6 +117,24 @@ class Microphone:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _started(self, sound: Any, device: Input) -> Any:
+        """The stream of a device, recording; none stays open where it cannot."""
+        stream = sound.InputStream(
+            samplerate=self._rate,
+            blocksize=self._rate * _BLOCK_MS // 1000,
+            device=device.index,
+            channels=1,
+            dtype="float32",
+            callback=self._record,
+            finished_callback=self._end,
+        )
+        try:
+            stream.start()
+        except BaseException:
+            stream.close()
+            raise
+        return stream
 
     def _next(self) -> NDArray[np.float32] | None:
         with self._ready:
@@ -201,7 +210,10 @@ def _inputs(sound: Any) -> list[Input]:
     try:
         devices = sound.query_devices()
     except sound.PortAudioError as error:
-        raise MicrophoneError(f"microphones cannot be listed: {error}") from error
+        raise MicrophoneError(
+            f"microphones cannot be listed: {error}",
+            "Check that `arecord -l` lists one for this user, who may have to be in group audio.",
+        ) from error
     return [
         Input(int(device["index"]), str(device["name"]), int(device["default_samplerate"]))
         for device in devices

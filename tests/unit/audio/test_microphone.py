@@ -74,6 +74,7 @@ class FakeSound(SimpleNamespace):
         def __init__(self, **settings: Any) -> None:
             self.settings = settings
             self.callback: Callable[..., None] = settings["callback"]
+            self.open = True
             FakeSound.InputStream.newest = self
 
         def start(self) -> None:
@@ -81,6 +82,7 @@ class FakeSound(SimpleNamespace):
                 raise FakeSound.PortAudioError("Device unavailable")
 
         def close(self) -> None:
+            self.open = False
             self.settings["finished_callback"]()
 
         def say(self, value: float, status: Any = None) -> None:
@@ -173,6 +175,22 @@ def test_a_busy_device_says_so(sound: FakeSound) -> None:
     with pytest.raises(MicrophoneError, match="Device unavailable") as caught:
         Microphone("busy")
     assert "--mic-name NAME" in caught.value.fix
+    assert sound.InputStream.newest.settings["device"] == 2
+    assert not sound.InputStream.newest.open  # else it stays busy for whoever tries again
+
+
+def test_devices_that_cannot_be_listed_are_an_error_with_a_fix(
+    sound: FakeSound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> None:
+        raise FakeSound.PortAudioError("Error querying device -1")
+
+    monkeypatch.setattr(sound, "query_devices", failing)
+    for listing in (microphones, Microphone):
+        with pytest.raises(MicrophoneError, match="cannot be listed: Error querying") as caught:
+            listing()
+        assert "`arecord -l`" in caught.value.fix
+        assert "group audio" in caught.value.fix
 
 
 def test_only_inputs_are_listed(sound: FakeSound) -> None:
