@@ -5,25 +5,35 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError
-from edge_runtime.runtime.engine import Engine, Task
+from edge_runtime.runtime.engine import Engine, Rest, Task
 
 
 class Lane:
     """A runner that sums its audio, waits when told to, and fails when that is wanted."""
 
+    chain = SimpleNamespace(shape=SimpleNamespace(shortest=700))
+
     def __init__(self) -> None:
+        self.stirred: list[int] = []
+        self.tired = False
         self.open = threading.Event()
         self.open.set()
 
     def run(self, updates, audio):
         assert self.open.wait(5)
         (update,), (pieces,) = updates, audio
+        if update.session == "keep-warm":
+            self.stirred.append(sum(map(len, pieces)))
+            if self.tired:
+                raise DeviceError("asleep", "Wake it.")
         if update.segment < 0:
             raise DeviceError("out of memory", "Close something.")
         total = int(sum(piece.sum() for piece in pieces))
@@ -39,8 +49,8 @@ def results():
 def engine(results):
     made: list[Engine] = []
 
-    def started(*lanes: Lane) -> Engine:
-        made.append(Engine(lanes, lambda *result: results.put(result)))
+    def started(*lanes: Lane, rest: Rest | None = None) -> Engine:
+        made.append(Engine(lanes, lambda *result: results.put(result), rest))
         made[-1].start()
         return made[-1]
 
@@ -99,3 +109,52 @@ def test_stopping_finishes_what_runs(results) -> None:
     threading.Timer(0.05, lane.open.set).start()
     running.stop()
     assert results.get(timeout=1)[1].tokens == (4,)
+
+
+def until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came true")
+
+
+def test_an_idle_lane_decodes_the_least_silence_there_is(engine, results) -> None:
+    lane = Lane()
+    running = engine(lane, rest=Rest(0.01, lambda: True))
+    until(lambda: len(lane.stirred) >= 3)
+    assert set(lane.stirred) == {700}
+    running.submit(task(5))
+    assert results.get(timeout=5)[1].tokens == (12,)
+    assert results.empty()  # what keeps it warm is nobody's result
+
+
+def test_a_lane_rests_while_nobody_may_speak(engine) -> None:
+    lane, open_sessions = Lane(), []
+    engine(lane, rest=Rest(0.01, lambda: bool(open_sessions)))
+    time.sleep(0.1)
+    assert lane.stirred == []
+    open_sessions.append("s1")
+    until(lambda: lane.stirred)
+
+
+def test_a_lane_that_works_is_not_stirred(engine, results) -> None:
+    lane = Lane()
+    running = engine(lane, rest=Rest(0.5, lambda: True))
+    for segment in range(20):
+        running.submit(task(segment))
+        results.get(timeout=5)
+        time.sleep(0.01)
+    assert lane.stirred == []
+
+
+def test_a_lane_that_cannot_be_kept_warm_still_works(engine, results, caplog) -> None:
+    lane = Lane()
+    lane.tired = True
+    running = engine(lane, rest=Rest(0.01, lambda: True))
+    until(lambda: lane.stirred)
+    time.sleep(0.1)
+    assert len(lane.stirred) == 1
+    running.submit(task(5))
+    assert results.get(timeout=5)[1].tokens == (12,)
+    assert "kept warm no more" in caplog.text
