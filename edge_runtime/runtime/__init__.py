@@ -70,6 +70,7 @@ class Runtime:
         self._streams: dict[str, Stream] = {}
         self._rings: list[Ring] = []
         self._names = itertools.count(1)
+        self._due: asyncio.Event | None = None
 
     @property
     def loaded(self) -> Loaded:
@@ -99,7 +100,15 @@ class Runtime:
     # -- sessions
 
     def open(self, options: Options | None = None) -> Stream:
-        """A new stream. Raises `ServerFull` when there are as many as the configuration allows."""
+        """A new stream, while it serves.
+
+        Raises `ServerFull` when there are as many as the configuration allows.
+        """
+        if self._due is None:
+            raise EdgeRuntimeError(
+                "a stream was opened, and nothing runs that could hear it",
+                "Open streams inside `async with runtime.serving()`.",
+            )
         most = self.config.serving.max_sessions
         if len(self._streams) >= most:
             raise ServerFull(
@@ -127,16 +136,17 @@ class Runtime:
         """
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
-        self._due = asyncio.Event()  # one for each loop that serves
         await self._decoder.start(
             self._delivered, self._given_back, self._dispatch, lambda: bool(self._streams)
         )
+        due = self._due = asyncio.Event()  # one for each loop that serves
         with ThreadPoolExecutor(1, "ears") as worker:
-            listening = asyncio.create_task(self._listen(worker))
+            listening = asyncio.create_task(self._listen(worker, due))
             listening.add_done_callback(_ended)
             try:
                 yield self
             finally:
+                self._due = None
                 listening.cancel()
                 # Where it failed, that has been said; the rest ends all the same.
                 await asyncio.gather(listening, return_exceptions=True)
@@ -147,12 +157,12 @@ class Runtime:
 
     # -- hearing
 
-    async def _listen(self, worker: ThreadPoolExecutor) -> None:
+    async def _listen(self, worker: ThreadPoolExecutor, due: asyncio.Event) -> None:
         """Judge every frame that is due, all streams in one batch, then look what to decode."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._due.wait()
-            self._due.clear()
+            await due.wait()
+            due.clear()
             while batch := [s for s in self._streams.values() if s.session.due]:
                 await self._hear(loop, worker, batch)
                 self._settle()
@@ -224,11 +234,12 @@ class Runtime:
         stream: Stream = task.owner
         session = stream.session
         if isinstance(result, EdgeRuntimeError):
-            stream.put([WarningEvent(code=result.code, message=str(result))])
+            stream.warn(result)
             stream.put(session.lost(task.update))
             if self._decoder.dead:
                 self._give_up(stream, result)
         else:
+            stream.relieved()
             try:
                 stream.put(session.accept(result))
             except Exception as error:  # noqa: BLE001 – a fault costs one session at most

@@ -11,7 +11,9 @@ import msgspec
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.segments import Tally
+from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.events import Closed, Event, Overrun, Partial
+from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.session import Session
 
 _BLOCK = RATE // 5
@@ -36,6 +38,7 @@ class Stream:
         self._moved = asyncio.Event()
         self._controls: deque[str] = deque()
         self._seq = 0
+        self._warned: set[str] = set()
 
     # -- for clients
 
@@ -94,6 +97,16 @@ class Stream:
         if events:
             self._readable.set()
         self._moved.set()
+
+    def warn(self, error: EdgeRuntimeError) -> None:
+        """Tell the reader of an error: once for each code, until `relieved`."""
+        if error.code not in self._warned:
+            self._warned.add(error.code)
+            self.put([WarningEvent(code=error.code, message=str(error))])
+
+    def relieved(self) -> None:
+        """An update went well: the next error is news again."""
+        self._warned.clear()
 
     def control(self) -> None:
         """Carry out what was asked for, once all the audio before it has been heard."""

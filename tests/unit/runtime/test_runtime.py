@@ -9,7 +9,9 @@ import pytest
 
 from edge_runtime.audio import FRAME
 from edge_runtime.decode.update import Hypothesis
-from edge_runtime.events import Closed
+from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
+from edge_runtime.events import Closed, Final, SpeechEnd
+from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.runtime import Options, Runtime, Stream
 
 
@@ -26,6 +28,46 @@ async def until_closed(stream: Stream) -> Closed:
     last = [event async for event in stream][-1]
     assert isinstance(last, Closed)
     return last
+
+
+async def test_a_stream_is_opened_while_it_serves_and_at_no_other_time(runtime: Runtime) -> None:
+    for _ in "ab":
+        with pytest.raises(EdgeRuntimeError, match=r"inside `async with runtime\.serving\(\)`"):
+            runtime.open()
+        async with runtime.serving():
+            runtime.open().stop()
+    assert runtime.sessions == 0
+
+
+async def test_a_device_that_keeps_failing_warns_once(runtime: Runtime, devices) -> None:
+    """Until an update goes well: then the next failure is news. Another error is news at once."""
+    breaks, turn = devices["cpu"].breaks, np.append(sound(40, 1.0), sound(30, 0.0))
+    async with runtime.serving():
+        stream = runtime.open(Options(partials=False))
+        events = []
+        for broken in (
+            DeviceError("no memory", "Get more."),
+            DeviceError("no memory", "Get more."),
+            AudioError("too long", "Send less."),
+            DeviceError("no memory", "Get more."),
+            None,
+            DeviceError("no memory", "Get more."),
+        ):
+            breaks.clear()
+            if broken is not None:
+                breaks["run"] = broken
+            await stream.feed(turn)
+            async for event in stream:
+                events.append(event)
+                if isinstance(event, SpeechEnd):
+                    break
+    said = [event.message for event in events if isinstance(event, WarningEvent)]
+    assert said == [
+        "no memory. Get more.", "too long. Send less.", "no memory. Get more.",
+    ]  # fmt: skip
+    assert [event.text for event in events if isinstance(event, Final)] == [
+        "", "", "", "", "a a", "",
+    ]  # fmt: skip
 
 
 async def test_a_stream_ends_while_another_is_always_behind(runtime: Runtime) -> None:
