@@ -80,7 +80,7 @@ async def test_what_all_lanes_had_in_hand_is_decoded_once(make, devices: Devices
         assert runtime._decoder.idle == devices["cpu"].lanes
 
 
-async def test_a_lane_that_hangs_holds_nothing_up(make, devices: Devices) -> None:
+async def test_a_lane_that_hangs_holds_nothing_up(make, devices: Devices, caplog) -> None:
     """And what it says at last, nobody hears."""
     gpu = devices["tensorrt"] = FakeDevice("tensorrt", lanes=2)
     runtime = make()
@@ -99,6 +99,7 @@ async def test_a_lane_that_hangs_holds_nothing_up(make, devices: Devices) -> Non
         await until(lambda: gpu.ran == [hanging.session.name])
         assert await said_on(runtime) == ["a a"]
         assert runtime._decoder.idle == 1
+    assert "Exception in callback" not in caplog.text
 
 
 @pytest.mark.parametrize("place", ["load", "warm"])
@@ -195,6 +196,7 @@ async def test_what_lanes_do_is_counted_from_the_warm_up_on(make) -> None:
     value = runtime.metrics.value
     async with runtime.serving():
         assert await said_on(runtime) == ["a a"]
+        assert await said_on(runtime) == ["a a"]
     updates = sum(
         value("edge_runtime_updates_total", purpose=purpose)
         for purpose in ("speculative", "final", "partial")
@@ -203,9 +205,9 @@ async def test_what_lanes_do_is_counted_from_the_warm_up_on(make) -> None:
         kind: value("edge_runtime_copied_bytes_total", direction=way, kind=kind)
         for way, kind in (("in", "audio"), ("out", "results"))
     }
-    assert updates >= 1
+    assert updates >= 2
     assert copied["results"] == 24 * updates
-    assert 4 * 40 * FRAME <= copied["audio"] < 1_000_000
+    assert 4 * 80 * FRAME <= copied["audio"] < 1_000_000
     assert value("edge_runtime_graphs_total", result="hit") == 2 * updates
     assert value("edge_runtime_graphs_total", result="miss") == 0
     assert value("edge_runtime_near_ties_total") == updates
