@@ -11,13 +11,11 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from edge_runtime.device.base import Call, Graph, Stream
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.device.cuda.status import LOST
 from edge_runtime.device.cuda.stream import CudaStream
-from edge_runtime.device.onnx import HostGraph
 from edge_runtime.device.onnx_program import OnnxProgram, Provider, open_session
 from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged
 
@@ -78,6 +76,8 @@ class OnnxCudaDevice(CudaDevice):
     rounds = True
     # A call takes the host longer than the GPU: a step beyond the end is dearer than a look.
     chained = 1
+    memory = "cuda"
+    """What onnxruntime calls the memory that our pointers lie in."""
 
     def __init__(
         self,
@@ -101,7 +101,10 @@ class OnnxCudaDevice(CudaDevice):
                 )
         _preload()
         super().__init__(driver, budget=budget, priority=priority, lanes=1, graphs=False)
-        self.name = name
+        self.name = "{} {} ({}, {}.{})".format(
+            name, ort.__version__, driver.name, *driver.capability
+        )
+        self._providers = PROVIDERS[name]
         self._run = {**RUN, **(run or {})}
         self._options = dict(options or {})
         self._stream: CudaStream = super().stream()
@@ -115,27 +118,24 @@ class OnnxCudaDevice(CudaDevice):
         free, _ = self.driver.free()
         try:
             with self.driver.current():
-                session = open_session(plan, self._providers(plan))
+                session = open_session(plan, self._options_of(plan))
         except ModelDamaged as error:
             if not _OURS.search(error.message):
                 raise
             raise DeviceError(
                 error.message, "Free memory of the GPU, or raise computing.memory_mb."
             ) from error
-        wanted, *_ = PROVIDERS[self.name]
-        if session.get_providers()[0] != wanted:
+        if session.get_providers()[0] != self._providers[0]:
             raise DeviceError(
-                f"onnxruntime {ort.__version__} cannot use {wanted}",
+                f"onnxruntime {ort.__version__} cannot use {self._providers[0]}",
                 "Install the CUDA and cuDNN that it was built for; its log names what is missing.",
             )
         self._count(free - self.driver.free()[0])
-        return OnnxCudaProgram(session, plan.stem, ("cuda", self.driver.index), self._run)
+        place = (self.memory, self.driver.index)
+        return OnnxCudaProgram(session, plan.stem, place, self._run)
 
     def stream(self) -> CudaStream:
         return self._stream
-
-    def capture(self, call: Call, stream: Stream) -> Graph:
-        return HostGraph(call)
 
     def close(self) -> None:
         while self._taken:
@@ -148,7 +148,7 @@ class OnnxCudaDevice(CudaDevice):
             self.budget.take(size, "engine")
             self._taken.append(size)
 
-    def _providers(self, plan: Path) -> list[Provider]:
+    def _options_of(self, plan: Path) -> list[Provider]:
         place = {
             "device_id": str(self.driver.index),
             "user_compute_stream": str(self._stream.handle),
@@ -158,7 +158,7 @@ class OnnxCudaDevice(CudaDevice):
             # For the arena of each session: how much all of them grow by is not counted.
             cuda["gpu_mem_limit"] = str(max(1, self.budget.cap - self.budget.taken))
         made: list[Provider] = []
-        for name in PROVIDERS[self.name]:
+        for name in self._providers:
             options = cuda if name == "CUDAExecutionProvider" else {**place, **_tensorrt(plan)}
             known = {key: value for key, value in self._options.items() if _belongs(key, name)}
             made.append((name, {**options, **known}))

@@ -1,0 +1,248 @@
+"""onnxruntime on a GPU: what its providers are asked for, and what of theirs is not believed.
+
+The CPU provider stands in for the GPU's: the fake GPU's memory is the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from edge_runtime.device import onnx_cuda
+from edge_runtime.device.cuda import open_driver
+from edge_runtime.device.cuda.budget import Budget
+from edge_runtime.device.onnx_cuda import OnnxCudaDevice, OnnxCudaProgram
+from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged
+from tests.fakes import cuda
+from tests.fakes.gpu import FakeGpu
+
+CPU = "CPUExecutionProvider"
+
+
+class OnHost(OnnxCudaDevice):
+    memory = "cpu"
+
+
+class Opened:
+    """What sessions were opened with."""
+
+    def __init__(self) -> None:
+        self.providers: list[list[tuple[str, dict[str, str]]]] = []
+        self.takes = 0
+        self.fails = ""
+
+    def options(self, provider: str) -> dict[str, str]:
+        (found,) = (options for name, options in self.providers[-1] if name == provider)
+        return found
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    gpu = FakeGpu()
+    cuda.install(monkeypatch, gpu)
+    return gpu
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu) -> Opened:
+    """Sessions run on the CPU, whatever they are opened with, and say that they do not."""
+    seen, real = Opened(), onnx_cuda.open_session
+
+    def open_session(plan: Path, providers, threads: int = 1) -> ort.InferenceSession:
+        seen.providers.append(providers)
+        gpu.used += seen.takes
+        if seen.fails:
+            raise ModelDamaged(f"{plan} cannot be loaded: {seen.fails}", "Pull it.")
+        session = real(plan, [CPU], threads)
+        monkeypatch.setattr(session, "get_providers", lambda: [name for name, _ in providers])
+        return session
+
+    everything = ["TensorrtExecutionProvider", "CUDAExecutionProvider", CPU]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: everything)
+    monkeypatch.setattr(onnx_cuda, "open_session", open_session)
+    return seen
+
+
+@pytest.fixture
+def make(opened: Opened) -> Callable[..., OnHost]:
+    made: list[OnHost] = []
+
+    def device(name: str = "onnx-cuda", **options) -> OnHost:
+        made.append(OnHost(open_driver(library="cuda-bindings"), name, **options))
+        return made[-1]
+
+    yield device
+    for each in made:
+        each.close()
+        each.budget.check_integrity()
+        assert each.budget.taken == 0
+
+
+def test_results_land_in_the_bound_memory(make, plan: Path) -> None:
+    device = make()
+    stream = device.stream()
+    shapes = {"x": (2, 4), "count": (2,), "sum": (2,), "more": (2,)}
+    bindings = {
+        name: device.alloc(shape, np.int64 if name in ("count", "more") else np.float32, "mapped")
+        for name, shape in shapes.items()
+    }
+    bindings["x"].host[...] = np.arange(8).reshape(2, 4)
+    bindings["count"].host[...] = 7, -1
+    call = device.load(plan).bind(bindings, stream)
+    call()
+    assert bindings["sum"].host.tolist() == [6, 22]
+    bindings["x"].host[...] = 1.0
+    device.capture(call, stream).replay()
+    stream.synchronize()
+    assert bindings["sum"].host.tolist() == [4, 4]
+    assert bindings["more"].host.tolist() == [8, 0]
+
+
+def test_all_work_is_enqueued_on_the_one_stream_of_the_device(
+    make, plan: Path, opened: Opened
+) -> None:
+    device = make(priority=-1)
+    device.load(plan)
+    assert device.lanes == 1
+    assert device.stream() is device.stream()
+    options = opened.options("CUDAExecutionProvider")
+    assert options["user_compute_stream"] == str(device.stream().handle)
+    assert device.stream().priority == -1
+    assert options["device_id"] == "0"
+
+
+def test_float32_stays_float32_and_algorithms_are_not_searched_for(
+    make, plan: Path, opened: Opened
+) -> None:
+    make().load(plan)
+    options = opened.options("CUDAExecutionProvider")
+    assert options["use_tf32"] == "0"
+    assert options["cudnn_conv_algo_search"] == "HEURISTIC"
+    assert "gpu_mem_limit" not in options
+    assert [name for name, _ in opened.providers[-1]] == ["CUDAExecutionProvider"]
+
+
+def test_runs_only_enqueue(make, plan: Path) -> None:
+    program = make(run={"gpu_graph_id": "-1"}).load(plan)
+    assert program._entries == {
+        "disable_synchronize_execution_providers": "1",
+        "gpu_graph_id": "-1",
+    }
+
+
+def test_options_can_be_changed_one_by_one(make, plan: Path, opened: Opened) -> None:
+    make(options={"use_tf32": "1", "trt_fp16_enable": "1"}).load(plan)
+    options = opened.options("CUDAExecutionProvider")
+    assert options["use_tf32"] == "1"
+    assert options["cudnn_conv_algo_search"] == "HEURISTIC"
+    assert not any(name.startswith("trt_") for name in options)
+
+
+def test_engines_of_the_tensorrt_provider_are_kept_beside_their_graph(
+    make, plan: Path, opened: Opened
+) -> None:
+    make("onnx-tensorrt", options={"trt_fp16_enable": "1"}).load(plan)
+    assert [name for name, _ in opened.providers[-1]] == [
+        "TensorrtExecutionProvider",
+        "CUDAExecutionProvider",
+    ]
+    options = opened.options("TensorrtExecutionProvider")
+    assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "1"
+    assert options["trt_fp16_enable"] == "1"
+    folder = Path(options["trt_engine_cache_path"])
+    assert folder.is_dir()
+    assert folder.name == plan.stem
+    assert folder.parent == plan.parent / f"onnx-tensorrt-{ort.__version__}"
+    assert options["user_compute_stream"] != "0"
+    assert "use_tf32" not in options
+
+
+def test_memory_that_a_session_takes_counts(make, plan: Path, opened: Opened) -> None:
+    opened.takes = 3 << 20
+    device = make(budget=Budget(8 << 20))
+    before = device.budget.taken
+    device.load(plan)
+    assert device.budget.by_kind["engine"] == 3 << 20
+    limit = int(opened.options("CUDAExecutionProvider")["gpu_mem_limit"])
+    assert limit == (8 << 20) - before
+    device.load(plan)
+    with pytest.raises(DeviceError, match=r"memory_mb"):
+        device.load(plan)
+
+
+@pytest.mark.parametrize("name", ["onnx-cuda", "onnx-tensorrt"])
+def test_an_onnxruntime_without_the_provider_is_refused(
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [CPU])
+    driver = open_driver(library="cuda-bindings")
+    with pytest.raises(MissingExtra, match=r"ExecutionProvider.*pip install onnxruntime-gpu"):
+        OnnxCudaDevice(driver, name)
+    driver.close()
+
+
+def test_a_session_that_ended_up_on_the_cpu_is_an_error(
+    make, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnxruntime only logs that the provider's libraries are not there."""
+    device, real = make(), onnx_cuda.open_session
+
+    def quietly(plan: Path, providers) -> ort.InferenceSession:
+        session = real(plan, providers)
+        monkeypatch.setattr(session, "get_providers", lambda: [CPU])
+        return session
+
+    monkeypatch.setattr(onnx_cuda, "open_session", quietly)
+    with pytest.raises(DeviceError, match="cannot use CUDAExecutionProvider"):
+        device.load(plan)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("BFCArena: Failed to allocate memory for requested buffer of size 4096", DeviceError),
+        ("CUDA failure 2: out of memory ; GPU=0 ; hostname=board", DeviceError),
+        ("Protobuf parsing failed.", ModelDamaged),
+    ],
+)
+def test_a_full_gpu_is_not_a_damaged_model(
+    make, plan: Path, opened: Opened, said: str, kind: type
+) -> None:
+    device = make()
+    opened.fails = said
+    with pytest.raises(kind) as caught:
+        device.load(plan)
+    assert said in str(caught.value)
+    assert isinstance(caught.value, ModelDamaged) == (kind is ModelDamaged)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("CUDA failure 700: an illegal memory access was encountered ; GPU=0", DeviceLost),
+        ("CUDA error 719: unspecified launch failure", DeviceLost),
+        ("CUDA failure 2: out of memory ; GPU=0", DeviceError),
+        ("CUDA failure 98765: something new", DeviceError),
+        ("Non-zero status code returned while running Concat node", DeviceError),
+    ],
+)
+def test_a_fault_that_sticks_is_a_lost_device(
+    make, plan: Path, monkeypatch: pytest.MonkeyPatch, said: str, kind: type
+) -> None:
+    device = make()
+    program = device.load(plan)
+    bindings = {"x": device.alloc((1, 4), np.float32), "count": device.alloc((1,), np.int64)}
+    call = program.bind(bindings, device.stream())
+
+    def fail(*_) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(program._session, "run_with_iobinding", fail)
+    with pytest.raises(DeviceError, match=r"arithmetic failed with .*\(1, 4\)") as caught:
+        call()
+    assert type(caught.value) is kind
+    assert isinstance(program, OnnxCudaProgram)
