@@ -5,6 +5,7 @@ PyCUDA has no graphs; cuda-bindings works on the same primary context and the sa
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from edge_runtime.device.base import Call
@@ -30,8 +31,8 @@ class CudaGraph:
     """What `call` enqueues on `stream`, captured, instantiated and uploaded; it is not run.
 
     `nodes` counts what it holds by type (`kernel`, `memcpy`, `memset`, …), `kernels` and
-    `copies` two of them. In errors it goes by the call's `name`, else its qualified name. Raises `DeviceError` where the call
-    or the capture fails; the stream can be used as before then.
+    `copies` two of them. In errors it goes by the call's `name`, else its qualified name.
+    Raises `DeviceError` where the call or the capture fails; the stream can be used then.
     """
 
     def __init__(self, stream: CudaStream, call: Call) -> None:
@@ -105,8 +106,9 @@ class CudaGraph:
         self._call = None
         self._kept = []
         self._stream.graphs.discard(self)
-        self._stream.driver.current()
-        check("cuGraphExecDestroy", self._cuda.cuGraphExecDestroy(executable))
+        with contextlib.suppress(DeviceLost):
+            self._stream.driver.current()
+            check("cuGraphExecDestroy", self._cuda.cuGraphExecDestroy(executable))
 
     def _capture(self, call: Call) -> tuple[Any, Tape]:
         """The graph of what `call` enqueues, and what else is to know of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import weakref
@@ -12,7 +13,7 @@ from edge_runtime.device.base import Kind
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget, What
 from edge_runtime.device.cuda.memory import Allocation
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, DeviceLost
 
 ALIGNMENT = 256
 """Bytes: what TensorRT asks of every address."""
@@ -114,7 +115,7 @@ class Arena:
             del self._live[pointer]
             self._release(pointer, live)
         if kept:
-            _log.warning("%d bytes of page-locked memory are in use after the device closed", kept)
+            _log.info("%d bytes of page-locked memory stay: arrays use them", kept)
         return not kept
 
     def _take(self, size: int, what: What) -> None:
@@ -132,12 +133,12 @@ class Arena:
             self._live[pointer] = live
 
     def _release(self, pointer: int, live: _Live) -> None:
-        # Given back first: after a fault of the device the release fails, and it is gone too.
         self._budget.give(live.size, live.what)
-        if live.host:
-            self._driver.release_host(live.host)
-        else:
-            self._driver.release(pointer)
+        with contextlib.suppress(DeviceLost):  # it is gone with the device
+            if live.host:
+                self._driver.release_host(live.host)
+            else:
+                self._driver.release(pointer)
 
 
 def _whole(size: int) -> int:

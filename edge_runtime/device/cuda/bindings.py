@@ -26,6 +26,7 @@ class BindingsDriver:
         self.index = index
         self._cuda = cuda
         self._own = threading.local()
+        self._nothing = contextlib.nullcontext()
         self._start()
         device = self._find(index)
         self.name = check("cuDeviceGetName", cuda.cuDeviceGetName(256, device)).split(b"\0")[0]
@@ -80,7 +81,7 @@ class BindingsDriver:
 
     def current(self) -> AbstractContextManager[None]:
         self._enter()
-        return contextlib.nullcontext()
+        return self._nothing
 
     def free(self) -> tuple[int, int]:
         self._enter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from edge_runtime.device.cuda.budget import Budget, What
 from edge_runtime.device.cuda.memory import CudaBuffer
 from edge_runtime.device.cuda.stream import CudaMark, CudaStream
 from edge_runtime.device.graph import CallGraph, CudaGraph
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, DeviceLost
 
 __all__ = ["CudaDevice", "CudaMark", "CudaStream"]
 
@@ -135,16 +136,22 @@ class CudaDevice:
         return CudaGraph(_own(stream), call) if self.graphs else CallGraph(call)
 
     def close(self) -> None:
-        """Release everything: streams, graphs, memory, and the context. Twice is once."""
+        """Release everything: streams, graphs, memory, and the context. Twice is once.
+
+        A lost device is let go as far as it can be. See `Arena.close` for arrays that are
+        still held.
+        """
         if self._closed:
             return
         self._closed = True
         for stream in self._streams:
             stream.close()
         self._streams.clear()
-        self.driver.release_stream(self._chores)
+        with contextlib.suppress(DeviceLost):
+            self.driver.release_stream(self._chores)
         if self._arena.close():
-            self.driver.close()
+            with contextlib.suppress(DeviceLost):
+                self.driver.close()
 
     def _open(self) -> None:
         if self._closed:

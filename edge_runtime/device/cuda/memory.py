@@ -79,8 +79,6 @@ class CudaBuffer:
                     f"a buffer of {self.shape} lies on the device, the host cannot see it",
                     "Copy it to a pinned buffer and synchronise the stream.",
                 )
-            if self._allocation.closed:
-                raise DeviceError(f"a buffer of {self.shape} is used after its device was closed")
             whole = np.asarray(self._allocation)
             part = whole[self._first : self._first + self.nbytes]
             self._host = part.view(self.dtype).reshape(self.shape)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from edge_runtime.device.cuda.bindings import BindingsDriver
-from edge_runtime.device.cuda.status import check, failure, text
+from edge_runtime.device.cuda.status import failure, text
 from edge_runtime.errors import DeviceError
 
 
@@ -45,8 +45,8 @@ class PyCudaDriver(BindingsDriver):
         self._pinned: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}
         # Where PyCUDA's copies differ by direction: the device's pieces, in order of address.
-        self._starts: list[int] = []
-        self._ends: list[int] = []
+        # Replaced as a whole, so that copies read it without the lock.
+        self._pieces: tuple[list[int], list[int]] = [], []
         super().__init__(index)
 
     def _retain(self) -> Any:
@@ -73,7 +73,7 @@ class PyCudaDriver(BindingsDriver):
         """PyCUDA's errors as ours; theirs say the call and CUDA's text, not its name."""
         try:
             yield
-        except (self._pycuda.Error, self._pycuda.MemoryError) as error:
+        except self._pycuda.Error as error:
             raise self._ours(str(error), what) from error
 
     def _ours(self, said: str, what: str) -> DeviceError:
@@ -99,17 +99,27 @@ class PyCudaDriver(BindingsDriver):
         pointer = int(memory)
         with self._lock:
             self._memory[pointer] = memory
-            at = bisect.bisect(self._starts, pointer)
-            self._starts.insert(at, pointer)
-            self._ends.insert(at, pointer + size)
+            self._note(pointer, size)
         return pointer
+
+    def _note(self, pointer: int, size: int) -> None:
+        starts, ends = (list(each) for each in self._pieces)
+        at = bisect.bisect(starts, pointer)
+        starts.insert(at, pointer)
+        ends.insert(at, pointer + size)
+        self._pieces = starts, ends
+
+    def _forget(self, pointer: int) -> None:
+        starts, ends = (list(each) for each in self._pieces)
+        at = starts.index(pointer)
+        del starts[at], ends[at]
+        self._pieces = starts, ends
 
     def release(self, pointer: int) -> None:
         self._enter()
         with self._lock:
             memory = self._memory.pop(pointer)
-            at = bisect.bisect_left(self._starts, pointer)
-            del self._starts[at], self._ends[at]
+            self._forget(pointer)
         with self._translated("memory could not be released"), self._pushed():
             memory.free()
 
@@ -120,7 +130,11 @@ class PyCudaDriver(BindingsDriver):
         what = f"no {size} bytes of page-locked memory"
         with self._translated(what), self._pushed():
             array = self._pycuda.pagelocked_empty(size, np.uint8, mem_flags=wanted)
-            seen = int(array.base.get_device_pointer()) if mapped else 0
+            try:
+                seen = int(array.base.get_device_pointer()) if mapped else 0
+            except self._pycuda.Error:
+                array.base.free()
+                raise
         host = int(array.ctypes.data)
         with self._lock:
             self._pinned[host] = array
@@ -149,9 +163,9 @@ class PyCudaDriver(BindingsDriver):
                 self._pycuda.memcpy_dtoh_async(_bytes(target, size), source, made)
 
     def _on_device(self, pointer: int) -> bool:
-        with self._lock:
-            at = bisect.bisect(self._starts, pointer) - 1
-            return at >= 0 and pointer < self._ends[at]
+        starts, ends = self._pieces
+        at = bisect.bisect(starts, pointer) - 1
+        return at >= 0 and pointer < ends[at]
 
     def fill(self, pointer: int, size: int, stream: int) -> None:
         made = self._streams.get(stream)
@@ -196,8 +210,8 @@ class PyCudaDriver(BindingsDriver):
         self._primary.push()
         with self._translated("the GPU could not be closed"):
             self._primary.detach()
-        # Detaching took it off PyCUDA's stack, not off CUDA's.
-        check("cuCtxPopCurrent", self._cuda.cuCtxPopCurrent())
+        # Detaching took it off PyCUDA's stack, not off CUDA's. Whatever the status: it is over.
+        self._cuda.cuCtxPopCurrent()
 
 
 def _bytes(pointer: int, size: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from edge_runtime.device.base import Counters, Mark
 from edge_runtime.device.cuda.arena import Arena
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.memory import CudaBuffer
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, DeviceLost
 
 
 class Closing(Protocol):
@@ -114,16 +115,19 @@ class CudaStream:
 
     def close(self) -> None:
         """Release the stream, its graphs and events; its marks cannot be read any more."""
+        # Of a device that is lost nothing can be released; all else still has to be.
         for graph in list(self.graphs):
             graph.close()
         for event in self._events:
-            self.driver.release_event(event)
+            with contextlib.suppress(DeviceLost):
+                self.driver.release_event(event)
         self._events.clear()
         self._spare.clear()
         self._scratch = None
         if self.handle:
-            self.driver.release_stream(self.handle)
-            self.handle = 0
+            handle, self.handle = self.handle, 0
+            with contextlib.suppress(DeviceLost):
+                self.driver.release_stream(handle)
 
     def _not_capturing(self, verb: str) -> None:
         if self.tape is not None:

@@ -1,0 +1,358 @@
+"""The functions of `cuda.bindings.driver` that edge_runtime uses, on a fake GPU."""
+
+# ruff: noqa: N802, N803 - the names are CUDA's
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import sys
+import threading
+import types
+from typing import Any
+
+from tests.fakes.cuda_names import (
+    CONSTANTS,
+    ENUMS,
+    HANDLES,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    OK,
+    TEXTS,
+    CUcontext,
+    CUdevice_attribute,
+    CUdeviceptr,
+    CUevent,
+    CUgraph,
+    CUgraphExec,
+    CUgraphNode,
+    CUgraphNodeType,
+    CUresult,
+    CUstream,
+    CUstreamCaptureMode,
+)
+from tests.fakes.gpu import Capture, FakeGpu, Fault, Node, Stream
+
+
+class Functions:
+    """The functions of `cuda.bindings.driver` that are used, under its parameters' names."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        self._gpu = gpu
+
+    def cuInit(self, Flags: int) -> tuple[CUresult]:
+        return (self._gpu._enter("cuInit", context=False),)
+
+    def cuGetErrorString(self, error: CUresult) -> tuple[Any, ...]:
+        words = TEXTS.get(error, error.name.removeprefix("CUDA_").lower().replace("_", " "))
+        return OK, words.encode()
+
+    def cuDeviceGetCount(self) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceGetCount", context=False)
+        return (status, None) if status else (OK, self._gpu.count)
+
+    def cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceGet", context=False)
+        return (status, None) if status else (OK, ordinal)
+
+    def cuDeviceGetName(self, length: int, dev: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceGetName", context=False)
+        return (status, None) if status else (OK, b"Fake GPU".ljust(length, b"\0"))
+
+    def cuDeviceGetAttribute(self, attrib: CUdevice_attribute, dev: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceGetAttribute", context=False)
+        if status:
+            return status, None
+        names = CUdevice_attribute
+        return OK, {
+            names.CU_DEVICE_ATTRIBUTE_INTEGRATED: int(self._gpu.integrated),
+            names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: self._gpu.capability[0],
+            names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: self._gpu.capability[1],
+        }[attrib]
+
+    def cuDeviceTotalMem(self, dev: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceTotalMem", context=False)
+        return (status, None) if status else (OK, self._gpu.total)
+
+    def cuDevicePrimaryCtxRetain(self, dev: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDevicePrimaryCtxRetain", context=False)
+        if status:
+            return status, None
+        self._gpu.retained += 1
+        return OK, CUcontext(0xC0)
+
+    def cuDevicePrimaryCtxRelease(self, dev: int) -> tuple[CUresult]:
+        status = self._gpu._enter("cuDevicePrimaryCtxRelease", context=False)
+        if not status:
+            self._gpu.retained -= 1
+        return (status,)
+
+    def cuCtxSetCurrent(self, ctx: CUcontext) -> tuple[CUresult]:
+        status = self._gpu._enter("cuCtxSetCurrent", context=False)
+        if not status:
+            self._gpu.stack()[-1] = int(ctx)
+        return (status,)
+
+    def cuCtxPopCurrent(self) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuCtxPopCurrent", context=False)
+        return (status, None) if status else (OK, CUcontext(self._gpu.pop()))
+
+    def cuCtxGetStreamPriorityRange(self) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuCtxGetStreamPriorityRange")
+        return (status, None, None) if status else (OK, 0, -5)
+
+    def cuMemGetInfo(self) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuMemGetInfo")
+        if status:
+            return status, None, None
+        return OK, self._gpu.total - self._gpu.used, self._gpu.total
+
+    def cuMemAlloc(self, bytesize: int) -> tuple[Any, ...]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuMemAlloc") or gpu._unsafe()
+            if status or not bytesize:
+                return status or CUresult.CUDA_ERROR_INVALID_VALUE, None
+            made = gpu._allocate(bytesize, host=False)
+        if made is None:
+            return CUresult.CUDA_ERROR_OUT_OF_MEMORY, None
+        return OK, CUdeviceptr(made.pointer)
+
+    def cuMemFree(self, dptr: int) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuMemFree") or self._gpu._unsafe()
+            return (status or self._gpu._free(int(dptr), host=False),)
+
+    def cuMemHostAlloc(self, bytesize: int, Flags: int) -> tuple[Any, ...]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuMemHostAlloc") or gpu._unsafe()
+            if status or not bytesize:
+                return status or CUresult.CUDA_ERROR_INVALID_VALUE, None
+            made = gpu._allocate(bytesize, host=True, mapped=bool(Flags & 2))
+        return (OK, made.pointer) if made else (CUresult.CUDA_ERROR_OUT_OF_MEMORY, None)
+
+    def cuMemFreeHost(self, p: int) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuMemFreeHost") or self._gpu._unsafe()
+            return (status or self._gpu._free(int(p), host=True),)
+
+    def cuMemHostGetDevicePointer(self, p: int, Flags: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuMemHostGetDevicePointer")
+        found = any(each.pointer == p and each.mapped for each in self._gpu.memory)
+        if status or not found:
+            return status or CUresult.CUDA_ERROR_INVALID_VALUE, None
+        return OK, CUdeviceptr(p)
+
+    def cuMemcpyAsync(self, dst: int, src: int, ByteCount: int, hStream: int) -> tuple[CUresult]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuMemcpyAsync")
+            if status:
+                return (status,)
+            stream = gpu.streams.get(int(hStream))
+            capturing = stream is not None and stream.capture is not None
+            try:
+                work = gpu._copy_work(int(dst), int(src), ByteCount, capturing)
+            except Fault:
+                return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+            return (gpu._enqueue(int(hStream), Node(MEMCPY, work)),)
+
+    def cuMemsetD8Async(self, dstDevice: int, uc: int, N: int, hStream: int) -> tuple[CUresult]:
+        gpu, pointer = self._gpu, int(dstDevice)
+
+        def work() -> None:
+            gpu._lies(pointer, N)
+            ctypes.memset(pointer, uc, N)
+
+        with gpu.lock:
+            status = gpu._enter("cuMemsetD8Async")
+            return (status or gpu._enqueue(int(hStream), Node(MEMSET, work)),)
+
+    def cuStreamCreateWithPriority(self, flags: int, priority: int) -> tuple[Any, ...]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuStreamCreateWithPriority")
+            if status:
+                return status, None
+            handle = self._gpu._handle()
+            self._gpu.streams[handle] = Stream(flags, priority)
+            return OK, CUstream(handle)
+
+    def cuStreamDestroy(self, hStream: int) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuStreamDestroy")
+            if status:
+                return (status,)
+            stream = self._gpu.streams.pop(int(hStream), None)
+            return (OK if stream else CUresult.CUDA_ERROR_INVALID_HANDLE,)
+
+    def cuStreamSynchronize(self, hStream: int) -> tuple[CUresult]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuStreamSynchronize")
+            if status:
+                return (status,)
+            stream = gpu.streams[int(hStream)]
+            if stream.capture is not None:
+                stream.capture.valid = False
+                return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
+            return (gpu._run(stream),)
+
+    def cuEventCreate(self, Flags: int) -> tuple[Any, ...]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuEventCreate")
+            if status:
+                return status, None
+            handle = self._gpu._handle()
+            self._gpu.events[handle] = None
+            return OK, CUevent(handle)
+
+    def cuEventRecord(self, hEvent: int, hStream: int) -> tuple[CUresult]:
+        gpu, event = self._gpu, int(hEvent)
+
+        def work() -> None:
+            gpu.events[event] = gpu.seconds
+
+        with gpu.lock:
+            status = gpu._enter("cuEventRecord")
+            if status:
+                return (status,)
+            gpu.events[event] = None
+            return (gpu._enqueue(int(hStream), Node(KERNEL, work, "event", 0.0)),)
+
+    def cuEventElapsedTime(self, hStart: int, hEnd: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuEventElapsedTime")
+        if status:
+            return status, None
+        times = [self._gpu.events.get(int(each), -1.0) for each in (hStart, hEnd)]
+        if -1.0 in times:
+            return CUresult.CUDA_ERROR_INVALID_HANDLE, None
+        earlier, later = times
+        if earlier is None or later is None:
+            return CUresult.CUDA_ERROR_NOT_READY, None
+        return OK, (later - earlier) * 1e3
+
+    def cuEventDestroy(self, hEvent: int) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuEventDestroy")
+            if not status:
+                del self._gpu.events[int(hEvent)]
+            return (status,)
+
+    def cuStreamBeginCapture(self, hStream: int, mode: CUstreamCaptureMode) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuStreamBeginCapture")
+            if status:
+                return (status,)
+            stream = self._gpu.streams[int(hStream)]
+            if stream.capture is not None:
+                return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+            stream.capture = Capture(mode, threading.get_ident())
+            return (OK,)
+
+    def cuStreamEndCapture(self, hStream: int) -> tuple[Any, ...]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuStreamEndCapture")
+            stream = self._gpu.streams[int(hStream)]
+            capture, stream.capture = stream.capture, None
+            if status:
+                return status, None
+            if capture is None:
+                return CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, None
+            if not capture.valid:
+                return CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, None
+            handle = self._gpu._handle()
+            self._gpu.graphs[handle] = capture.nodes
+            return OK, CUgraph(handle)
+
+    def cuGraphGetNodes(self, hGraph: int, numNodes: int = 0) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuGraphGetNodes")
+        if status:
+            return status, None, None
+        nodes = self._gpu.graphs[int(hGraph)]
+        if not numNodes:
+            return OK, [], len(nodes)
+        return OK, [CUgraphNode(node.kind) for node in nodes][:numNodes], len(nodes)
+
+    def cuGraphNodeGetType(self, hNode: CUgraphNode) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuGraphNodeGetType")
+        return (status, None) if status else (OK, CUgraphNodeType(int(hNode)))
+
+    def cuGraphInstantiate(self, hGraph: int, flags: int) -> tuple[Any, ...]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuGraphInstantiate")
+            if status:
+                return status, None
+            handle = self._gpu._handle()
+            self._gpu.executables[handle] = list(self._gpu.graphs[int(hGraph)])
+            return OK, CUgraphExec(handle)
+
+    def cuGraphUpload(self, hGraphExec: int, hStream: int) -> tuple[CUresult]:
+        return (self._gpu._enter("cuGraphUpload"),)
+
+    def cuGraphLaunch(self, hGraphExec: int, hStream: int) -> tuple[CUresult]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuGraphLaunch")
+            if status:
+                return (status,)
+            for node in gpu.executables[int(hGraphExec)]:
+                status = status or gpu._enqueue(int(hStream), node)
+            return (status,)
+
+    def cuGraphExecUpdate(self, hGraphExec: int, hGraph: int) -> tuple[Any, ...]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuGraphExecUpdate")
+            if status:
+                return status, None
+            there, new = gpu.executables[int(hGraphExec)], gpu.graphs[int(hGraph)]
+            if [(node.kind, node.name) for node in there] != [
+                (node.kind, node.name) for node in new
+            ]:
+                return CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, None
+            there[:] = new
+            return OK, object()
+
+    def cuGraphExecDestroy(self, hGraphExec: int) -> tuple[CUresult]:
+        with self._gpu.lock:
+            status = self._gpu._enter("cuGraphExecDestroy")
+            if not status:
+                del self._gpu.executables[int(hGraphExec)]
+            return (status,)
+
+    def cuGraphDestroy(self, hGraph: int) -> tuple[CUresult]:
+        # Also after a loss: it is memory of the host.
+        with self._gpu.lock:
+            status = self._gpu._enter("cuGraphDestroy")
+            self._gpu.graphs.pop(int(hGraph), None)
+            return (status,)
+
+
+def install(monkeypatch: Any, gpu: FakeGpu) -> types.ModuleType:
+    """Put the fake in the place of `cuda.bindings.driver` until the test is over."""
+    driver = module("cuda.bindings.driver")
+    functions = Functions(gpu)
+    for name in dir(functions):
+        if name.startswith("cu"):
+            setattr(driver, name, getattr(functions, name))
+    for each in (*ENUMS, *HANDLES):
+        setattr(driver, each.__name__, each)
+    for name, value in CONSTANTS.items():
+        setattr(driver, name, value)
+    bindings = module("cuda.bindings", driver=driver)
+    package = module("cuda", bindings=bindings)
+    for each in (package, bindings, driver):
+        monkeypatch.setitem(sys.modules, each.__name__, each)
+    return driver
+
+
+def module(name: str, **attributes: Any) -> types.ModuleType:
+    """A module that `importlib.util.find_spec` finds once it is in `sys.modules`."""
+    made = types.ModuleType(name)
+    made.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    made.__path__ = []
+    for key, value in attributes.items():
+        setattr(made, key, value)
+    return made
