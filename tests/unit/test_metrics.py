@@ -87,6 +87,45 @@ def test_sessions_bytes_and_emission_are_counted():
     assert metrics.value("edge_runtime_speculations_overtaken_total") == 1
 
 
+def test_what_the_device_did_is_counted():
+    metrics = Metrics()
+    device = metrics.device
+    device.update("final", waits=3, ties=2)
+    device.update("final", waits=5, ties=0)
+    for kind, size in {"audio": 640, "length": 8, "tokens": 16, "results": 24, "align": 4}.items():
+        device.copied(kind, size)
+    device.copied("audio", 60)
+    device.graphs(hits=7, misses=2, failed=1)
+    device.padded("samples", 900, 100)
+    device.padded("queries", 5, 11)
+    device.allocated(3)
+    device.fallback(True)
+    value = metrics.value
+    assert value("edge_runtime_host_waits_sum", purpose="final") == 8
+    assert value("edge_runtime_host_waits_bucket", purpose="final", le="3.0") == 1
+    assert value("edge_runtime_host_waits_bucket", purpose="final", le="5.0") == 2
+    assert value("edge_runtime_near_ties_total") == 2
+    copied = {
+        kind: value("edge_runtime_copied_bytes_total", direction=direction, kind=kind)
+        for kind, direction in {
+            "audio": "in",
+            "length": "in",
+            "tokens": "in",
+            "results": "out",
+            "align": "out",
+        }.items()
+    }
+    assert copied == {"audio": 700, "length": 8, "tokens": 16, "results": 24, "align": 4}
+    graphs = [value("edge_runtime_graphs_total", result=each) for each in ("hit", "miss", "failed")]
+    assert graphs == [7, 2, 1]
+    assert value("edge_runtime_padding_total", kind="samples", part="padding") == 100
+    assert value("edge_runtime_padding_total", kind="queries", part="real") == 5
+    assert value("edge_runtime_device_allocations_total") == 3
+    assert value("edge_runtime_fallback") == 1
+    device.fallback(False)
+    assert value("edge_runtime_fallback") == 0
+
+
 def test_the_text_is_what_prometheus_parses():
     metrics = Metrics()
     metrics.heard(2.0)
