@@ -236,7 +236,7 @@ def graphs_fingerprint(recipe: AnyRecipe, precision: str, hashes: Iterable[str])
 def _exporter() -> str:
     """sha256 of the exporter's own source: a changed exporter makes new graphs by itself."""
     digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / "export").glob("*.py")):
+    for path in sorted((Path(__file__).parent / "export").rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -8,7 +8,7 @@ import pytest
 from edge_runtime.engines.export import export
 from edge_runtime.errors import RecipeError
 
-FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN", "GatherND", "Unique", "Compress"}
+FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN", "Unique", "Compress"}
 LAYERS = range(6)
 
 

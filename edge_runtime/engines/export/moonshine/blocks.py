@@ -1,0 +1,73 @@
+"""What Moonshine's encoder and decoder layers are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_runtime.engines.export import layers
+from edge_runtime.engines.export.graph import GraphWriter
+from edge_runtime.engines.recipe import MoonshineRecipe
+
+Weights = Mapping[str, NDArray[np.float32]]
+
+
+def norm(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str) -> str:
+    """The LayerNorm called `name`, over the last axis."""
+    return layers.layer_norm(g, x, weights[name + ".weight"], recipe.architecture.norm_epsilon)
+
+
+def linear(g: GraphWriter, weights: Weights, name: str, x: str) -> str:
+    """The product with the torch linear called `name`, without its bias."""
+    return g.matmul(x, g.weight(weights[name + ".weight"].T, name + ".weight"))
+
+
+def self_projections(
+    g: GraphWriter,
+    recipe: MoonshineRecipe,
+    weights: Weights,
+    name: str,
+    x: str,
+    cosine: str,
+    sine: str,
+) -> tuple[str, str, str]:
+    """Queries (scaled), keys (both rotated) and values of self-attention, each (B,Q,H,D)."""
+    shape = recipe.architecture
+    heads, padded = shape.heads, shape.padded_head_dim
+    name += "self_attn."
+
+    def part(kind: str, rotary: int, scale: float) -> NDArray[np.float32]:
+        return layers.heads_last(weights[f"{name}{kind}_proj.weight"], heads, padded, rotary, scale)
+
+    fused = np.concatenate(
+        [
+            part("q", shape.rotary, shape.head_dim**-0.5),
+            part("k", shape.rotary, 1.0),
+            part("v", 0, 1.0),
+        ],
+        axis=1,
+    )
+    packed = g.matmul(x, g.weight(fused, name + "qkv_proj.weight"))
+    qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
+    qk = g.op("Reshape", qk, g.ints(0, 0, 2 * heads, padded))
+    qk = layers.rotate(g, qk, cosine, sine, shape.rotary, padded)
+    q, k = g.split(qk, [heads, heads], axis=2)
+    return q, k, g.op("Reshape", v, g.ints(0, 0, heads, padded))
+
+
+def as_heads(g: GraphWriter, x: str, heads: int, padded: int) -> str:
+    """(B,Q,H·D) as (B,H,Q,D)."""
+    return g.transpose(g.op("Reshape", x, g.ints(0, 0, heads, padded)), 0, 2, 1, 3)
+
+
+def output_projection(
+    g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str
+) -> str:
+    """The mix of the heads of the attention called `name`, back in the model's width."""
+    shape = recipe.architecture
+    weight = layers.heads_first(
+        weights[name + ".o_proj.weight"], shape.heads, shape.padded_head_dim
+    )
+    return g.matmul(x, g.weight(weight, name + ".o_proj.weight"))
