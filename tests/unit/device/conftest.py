@@ -1,12 +1,17 @@
 """A program small enough to reason about: sums, products and a cast."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.onnx import OnnxDevice
+from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.engines.export.graph import GraphWriter
+from tests.fakes import cuda, pycuda, tensorrt
+from tests.fakes.gpu import FakeGpu
 
 
 @pytest.fixture
@@ -26,3 +31,37 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "arithmetic.onnx"
     g.save(path)
     return path
+
+
+@pytest.fixture
+def tensorrt_gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """A GPU that does its work only when it is waited for; TensorRT runs on it."""
+    gpu = FakeGpu(deferred=True)
+    cuda.install(monkeypatch, gpu)
+    tensorrt.connect(monkeypatch, gpu)
+    return gpu
+
+
+@pytest.fixture(params=["tensorrt", "tensorrt_rtx"])
+def tensorrt_device(
+    request: pytest.FixtureRequest, tensorrt_gpu: FakeGpu
+) -> Iterator[TensorRTDevice]:
+    version = {"tensorrt": "10.3.0", "tensorrt_rtx": "1.7.1.116"}[request.param]
+    driver = open_driver(library="cuda-bindings")
+    device = TensorRTDevice(driver, TensorRT(request.param, version, tensorrt))
+    yield device
+    device.close()
+    device.budget.check_integrity()
+
+
+@pytest.fixture
+def engine(plan: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A plan of `arithmetic` with one profile for single rows and one for up to eight."""
+    several = {"x": [[1, 4], [2, 4], [8, 4]], "count": [[1], [2], [8]]}
+    single = {"x": [[1, 4]] * 3, "count": [[1]] * 3}
+
+    def made(name: str = "arithmetic", **options: object) -> Path:
+        options.setdefault("profiles", [several, single])
+        return tensorrt.Plan(str(plan), **options).write(tmp_path / f"{name}.plan")
+
+    return made
