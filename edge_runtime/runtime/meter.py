@@ -39,6 +39,8 @@ class Meter:
         self._metrics = metrics
         self._budget = loaded.budget
         self._near = NEAR[np.dtype(loaded.chain.dtype).name]
+        self._shortest = loaded.chain.shape.shortest
+        self._buckets = runners[0].lane.buckets
         self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
         self._allocated = 0
 
@@ -60,7 +62,11 @@ class Meter:
 
     def update(self, hypothesis: Hypothesis) -> None:
         """Count one that was decoded."""
-        purpose, cost = hypothesis.update.purpose.name.lower(), hypothesis.cost
+        update, cost = hypothesis.update, hypothesis.cost
+        purpose = update.purpose.name.lower()
         self._metrics.update(purpose, cost)
         ties = sum(margin < self._near for margin in hypothesis.margins)
         self._metrics.device.update(purpose, cost.waits, ties)
+        samples = update.end - update.start
+        bucket = self._buckets.samples(max(samples, self._shortest))
+        self._metrics.device.padded("samples", samples, bucket - samples)

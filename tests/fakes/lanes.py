@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.update import Cost, Hypothesis
 from edge_runtime.device.base import Counters
@@ -47,6 +48,7 @@ class FakeRunner:
     def __init__(self, chain, size) -> None:
         self.chain, self.size = chain, size
         self.lane = SimpleNamespace(
+            buckets=Buckets(sample_sizes=(32_000, 128_000)),
             stream=SimpleNamespace(counters=Counters()),
             graphs=SimpleNamespace(use=SimpleNamespace(hits=0, misses=0, failed=0)),
         )

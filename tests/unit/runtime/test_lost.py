@@ -211,6 +211,12 @@ async def test_what_lanes_do_is_counted_from_the_warm_up_on(make) -> None:
     assert value("edge_runtime_graphs_total", result="hit") == 2 * updates
     assert value("edge_runtime_graphs_total", result="miss") == 0
     assert value("edge_runtime_near_ties_total") == updates
+    real, padding = (
+        value("edge_runtime_padding_total", kind="samples", part=part)
+        for part in ("real", "padding")
+    )
+    assert 4 * real == copied["audio"]
+    assert real + padding == 32_000 * updates
     assert value("edge_runtime_host_waits_sum", purpose="speculative") == 3 * value(
         "edge_runtime_updates_total", purpose="speculative"
     )
