@@ -10,7 +10,7 @@ from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.engines.export.graph import GraphWriter
-from tests.fakes import cuda, pycuda, tensorrt
+from tests.fakes import cuda, tensorrt
 from tests.fakes.gpu import FakeGpu
 
 
