@@ -1,0 +1,273 @@
+"""A model loads on the first device that takes it: its engine is found, or the next one is used.
+
+The GPU is a fake one, TensorRT runs the graphs of a made-up model on it: the rest is real.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from edge_runtime import device as devices
+from edge_runtime.config import Computing
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
+from edge_runtime.engines import manifest
+from edge_runtime.engines.build.contract import Signature, signatures
+from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
+from edge_runtime.engines.plans import EngineInfo
+from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.store import ENGINE, Store, graphs_fingerprint
+from edge_runtime.errors import (
+    DeviceError,
+    DeviceLost,
+    EngineMismatch,
+    MissingExtra,
+    ModelMissing,
+    RecipeError,
+)
+from edge_runtime.runtime import load
+from edge_runtime.runtime.load import Loader
+from tests.fakes import cuda, tensorrt
+from tests.fakes.gpu import FakeGpu
+
+VERSION = "10.3.0"
+SIZE = Size(1, 32_000)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """A machine whose only GPU device is TensorRT."""
+    gpu = FakeGpu()
+    cuda.install(monkeypatch, gpu)
+    tensorrt.connect(monkeypatch, gpu)
+    monkeypatch.setattr(devices, "present", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    library = TensorRT("tensorrt", VERSION, tensorrt)
+    monkeypatch.setattr(
+        "edge_runtime.device.tensorrt.device.find_tensorrt", lambda flavour: library
+    )
+    return gpu
+
+
+@pytest.fixture
+def built(made_up: MoonshineRecipe, made_up_store: Store) -> Callable[..., Path]:
+    """An engine of the made-up model in the store, `changes` made to what it was built for."""
+
+    def build(precision: str = "fp32", **changes: object) -> Path:
+        graphs = made_up_store.graphs(made_up, precision)
+        hashes = made_up_store.hashes(made_up)
+        info = EngineInfo(
+            model=made_up.name,
+            recipe=made_up.hash,
+            weights=hashes,
+            graphs=graphs_fingerprint(made_up, precision, hashes.values()),
+            precision=precision,
+            split=made_up.decoder_tiles,
+            tensorrt="tensorrt",
+            version=VERSION,
+            target=("8.7",),
+            rows=1,
+            samples=SIZE.samples,
+            queries=16,
+            built="2026-01-01T00:00:00",
+        )
+        info = msgspec.structs.replace(info, **changes)
+        folder = made_up_store.root / made_up.name / info.fingerprint
+        folder.mkdir()
+        most = ranges(made_up, info.rows, info.samples)
+        for name, signature in signatures(made_up, precision).items():
+            limits = [bounds(signature, chosen) for chosen in profiles(signature, most, "tensorrt")]
+            tensorrt.Plan(str(graphs / f"{name}.onnx"), limits).write(folder / f"{name}.plan")
+        for name in ("table.npy", "shape.json", "vocabulary.json"):
+            shutil.copyfile(graphs / name, folder / name)
+        shutil.copyfile(graphs / "embedding.onnx", folder / "vad.onnx")
+        (folder / ENGINE).write_bytes(msgspec.json.encode(info))
+        manifest.seal(folder, "a test")
+        return folder
+
+    return build
+
+
+def bounds(signature: Signature, chosen: Ranges) -> dict[str, list[list[int]]]:
+    """The least, usual and largest shape of every input."""
+    sizes = [
+        {dim: getattr(each, bound) for dim, each in chosen.items()}
+        for bound in ("least", "usual", "most")
+    ]
+    return {
+        name: [list(tensor.sized(each)) for each in sizes]
+        for name, tensor in signature.inputs.items()
+    }
+
+
+@pytest.fixture
+def make(made_up_path: Path, made_up_store: Store, gpu: FakeGpu):
+    def loader(device: str = "auto", precision: str = "fp32", size: Size = SIZE) -> Loader:
+        computing = Computing(precision=precision, lanes=1)
+        return Loader(made_up_path, device, size, computing=computing, store=made_up_store)
+
+    return loader
+
+
+@pytest.fixture
+def own_detector(made_up_store: Store, made_up: MoonshineRecipe, monkeypatch) -> None:
+    """Without a detector of its own in the store, any graph will do: nobody listens here."""
+    folder = made_up_store.graphs(made_up)
+    monkeypatch.setattr(Loader, "_detector", lambda self, _: folder / "embedding.onnx")
+
+
+def text(loaded: load.Loaded) -> list[tuple[int, ...]]:
+    """The tokens of two noises."""
+    runner = Runner(loaded.chain, SIZE)
+    random = np.random.default_rng(5)
+    found = []
+    for seconds in (0.7, 1.3):
+        noise = random.normal(0, 0.3, int(16000 * seconds)).astype(np.float32)
+        update = Update("s", 1, Purpose.FINAL, 0, len(noise), draft=(5, 7, 9), limit=12)
+        found.append(runner.run([update], [[noise]])[0].tokens)
+    return found
+
+
+def test_an_engine_runs_and_says_what_the_cpu_says(make, built, own_detector) -> None:
+    engine = built()
+    loaded = make().load()
+    assert isinstance(loaded.device, TensorRTDevice)
+    assert loaded.device.name == "tensorrt 10.3 (Fake GPU, 8.7)"
+    assert loaded.fallback is None
+    assert not loaded.on_cpu
+    assert loaded.chain.dtype == np.float32
+    said = text(loaded)
+    assert said == text(make("cpu").load())
+    assert len(set(said)) == 2
+    assert engine.is_dir()
+
+
+def test_an_engine_brings_its_own_detector(make, built) -> None:
+    """A board may have been given no more: the store has none."""
+    built()
+    loaded = make().load()
+    assert set(loaded.detector.inputs) == {"tokens", "table"}  # see the fixture
+    with pytest.raises(ModelMissing, match=r"silero-vad.*edge-runtime pull"):
+        make("cpu").load()
+
+
+def test_without_an_engine_the_cpu_is_used_and_it_is_said(
+    make, made_up: MoonshineRecipe, own_detector, caplog
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        loaded = make().load()
+    assert loaded.on_cpu
+    why = f"no engine of {made_up.name} was ever built"
+    assert loaded.fallback.startswith("cpu is used. tensorrt: " + why)
+    assert "edge-runtime build made-up --precision fp32 --tensorrt tensorrt" in loaded.fallback
+    # the other GPU device's library is not here
+    assert "onnx-cuda: this onnxruntime has no CUDAExecutionProvider" in loaded.fallback
+    assert f"tensorrt cannot be used, onnx-cuda is next: {why}" in caplog.text
+    assert "onnx-cuda cannot be used, cpu is next" in caplog.text
+    assert text(loaded)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"version": "10.7.0"}, "version"),
+        ({"target": ("7.2",)}, "target"),
+        ({"samples": 16_000}, "samples"),
+        ({"weights": {"model.safetensors": "0" * 64}}, "weights"),
+    ],
+)
+def test_an_engine_that_does_not_fit_is_refused_field_by_field(
+    make, built, own_detector, changes, field: str
+) -> None:
+    built(**changes)
+    loaded = make().load()
+    assert loaded.on_cpu
+    assert f"differs in {field}" in loaded.fallback
+    assert "Run: edge-runtime build" in loaded.fallback
+    with pytest.raises(EngineMismatch, match=f"differs in {field}"):
+        make("tensorrt").load()
+
+
+def test_an_engine_of_another_precision_is_not_taken(make, built, own_detector) -> None:
+    built("fp32")
+    assert "differs in precision" in make(precision="fp16").load().fallback
+
+
+def test_larger_batches_need_an_engine_for_them(make, built, own_detector) -> None:
+    built()
+    assert "differs in rows" in make(size=Size(12, 32_000)).load().fallback
+
+
+def test_an_engine_that_cannot_be_opened_leaves_nothing_behind(
+    make, built, own_detector, gpu: FakeGpu
+) -> None:
+    (built() / "encoder.plan").write_bytes(b"not a plan of this library, but as long"[:8])
+    loaded = make().load()
+    assert loaded.on_cpu
+    assert gpu.used == 0
+
+
+def test_a_device_that_is_named_fails_rather_than_falls_back(make) -> None:
+    for name in ("tensorrt", "onnx-cuda", "onnx-tensorrt"):
+        with pytest.raises((ModelMissing, MissingExtra)):
+            make(name).load()
+
+
+def test_a_model_without_text_is_refused(made_up_store: Store) -> None:
+    with pytest.raises(RecipeError, match="turns no speech into text"):
+        Loader("silero-vad", store=made_up_store)
+
+
+def test_what_makes_no_lane_moves_on(make, built, own_detector, gpu: FakeGpu) -> None:
+    built()
+    loader = make()
+    first = loader.load()
+    tried = []
+
+    def lanes(loaded: load.Loaded) -> str:
+        tried.append(loaded)
+        if not loaded.on_cpu:
+            raise DeviceError("no memory for lanes", "Close something.")
+        return "made"
+
+    loaded, made = loader.made(first, lanes)
+    assert made == "made"
+    assert tried == [first, loaded]
+    assert "tensorrt: no memory for lanes. Close something." in loaded.fallback
+    assert gpu.used == 0
+
+
+def test_after_a_loss_nothing_on_that_gpu_is_tried(make, built, own_detector, monkeypatch) -> None:
+    built()
+    loader = make()
+    first = loader.load()
+    opened = []
+    real = load.open_device
+    monkeypatch.setattr(
+        load, "open_device", lambda name, *rest: opened.append(name) or real(name, *rest)
+    )
+    monkeypatch.setattr(first.device, "close", lambda: pytest.fail("a lost device is not closed"))
+    following = loader.following(first, DeviceLost("it fell off", "Restart."))
+    assert following.on_cpu
+    assert set(opened) == {"cpu"}
+    with pytest.raises(DeviceError, match="again"):
+        loader.following(following, DeviceError("again"))
+
+
+def test_memory_is_counted_from_when_lanes_are_warm(make, built, own_detector) -> None:
+    built()
+    loaded = make().load()
+    text(loaded)
+    assert loaded.budget.since_warm > 0
+    loaded.warmed()
+    assert loaded.budget.since_warm == 0
+    assert make("cpu").load().budget is None
