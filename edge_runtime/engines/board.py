@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from edge_runtime.device.cuda import Driver, open_driver, present
 from edge_runtime.errors import EdgeRuntimeError
 
 
 @dataclass(frozen=True)
 class Board:
-    """`capability` is None without a GPU; `free` is bytes that a build may take."""
+    """`capability` is None without a GPU that works; `trouble` says why one does not.
+
+    `free` is bytes that a build may take.
+    """
 
     capability: tuple[int, int] | None
     gpu: str
@@ -23,29 +24,38 @@ class Board:
     driver: str
     free: int
     host: str
+    trouble: str = ""
 
 
-def board() -> Board:
-    """This machine, now. The GPU is asked only where a CUDA driver answers."""
-    driver = _driver()
-    available = _available(_read("/proc/meminfo"))
+def board(driver: Driver | None = None) -> Board:
+    """This machine, now; where the GPU is open already, `driver` is what it is open with."""
+    if driver is not None or not present():
+        return _board(driver)
+    try:
+        opened = open_driver()
+    except EdgeRuntimeError as error:
+        return _board(None, str(error))
+    try:
+        return _board(opened)
+    finally:
+        opened.close()
+
+
+def _board(driver: Driver | None, trouble: str = "") -> Board:
+    # On a Jetson the GPU takes from the same memory, and its own figure leaves out what
+    # the system would give back.
+    free = _available(_read("/proc/meminfo"))
+    if driver is not None and not driver.integrated:
+        free = min(free, driver.free()[0])
     return Board(
-        capability=tuple(driver.capability) if driver else None,
-        gpu=str(driver.name) if driver else "",
+        capability=None if driver is None else driver.capability,
+        gpu="" if driver is None else driver.name,
         l4t=_l4t(_read("/etc/nv_tegra_release")),
         driver=_version(_read("/proc/driver/nvidia/version")),
-        free=available if driver is None or driver.integrated else min(available, driver.free()[0]),
+        free=free,
         host=platform.node(),
+        trouble=trouble,
     )
-
-
-def _driver() -> Any:
-    if importlib.util.find_spec("edge_runtime.device.cuda") is None:
-        return None
-    try:
-        return importlib.import_module("edge_runtime.device.cuda").open_driver()
-    except EdgeRuntimeError:
-        return None
 
 
 def _read(path: str) -> str:
@@ -54,7 +64,7 @@ def _read(path: str) -> str:
 
 
 def _available(meminfo: str) -> int:
-    """Bytes that programs may still take: on a Jetson the GPU takes from the same."""
+    """Bytes that programs may still take."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 

@@ -34,14 +34,14 @@ class Wanted:
     samples: int = 1
     queries: int = 1
 
-    def command(self, model: str) -> str:
-        """The line that builds such an engine."""
+    def command(self, model: str, rows: int = ROWS) -> str:
+        """The line that builds such an engine, for `rows` rows or as many as it must take."""
         parts = ["edge-runtime build", model, f"--precision {self.precision}"]
         parts.append(f"--tensorrt {self.tensorrt}")
         if self.split is not None:
             parts.append(f"--split {','.join(map(str, self.split))}")
-        if self.rows not in (1, ROWS):
-            parts.append(f"--rows {self.rows}")
+        if (most := max(rows, self.rows)) != ROWS:
+            parts.append(f"--rows {most}")
         return " ".join(parts)
 
 
@@ -84,18 +84,14 @@ def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
     if fitting:
         raise ModelDamaged(damage.message, f"Run: {command} --again")
     unlike, engine = min(compared, key=lambda each: len(each[0]))
+    # In all that is not wanted otherwise, as the engine that is there was built.
+    if wanted.split is None and engine.info.split != recipe.decoder_tiles:
+        wanted = replace(wanted, split=engine.info.split)
     raise EngineMismatch(
         f"the engine {engine.folder.name} of {recipe.name} differs in "
         f"{', '.join(map(str, unlike))}",
-        f"Run: {_alike(recipe, engine.info, wanted).command(recipe.name)}",
+        f"Run: {wanted.command(recipe.name, engine.info.rows)}",
     )
-
-
-def _alike(recipe: MoonshineRecipe, info: EngineInfo, wanted: Wanted) -> Wanted:
-    """What is wanted, in all else as the engine that is there was built."""
-    other = info.split if info.split != recipe.decoder_tiles else None
-    rows = max(wanted.rows, info.rows)
-    return replace(wanted, split=wanted.split or other, rows=rows if rows != ROWS else 1)
 
 
 def differences(
@@ -194,8 +190,9 @@ def _hashes(store: Store, recipe: MoonshineRecipe) -> dict[str, str] | None:
 def _told(field: str, one: object, other: object) -> tuple[str, str]:
     """Two values that differ, short enough for a sentence."""
     if isinstance(one, dict) and isinstance(other, dict):
-        name = next(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-        return f"{name} {str(one.get(name))[:12]}", f"{name} {str(other.get(name))[:12]}"
+        names = sorted(one.keys() | other.keys())
+        name = next(name for name in names if one.get(name) != other.get(name))
+        return f"{name} {one.get(name, 'absent')[:12]}", f"{name} {other.get(name, 'absent')[:12]}"
     if field == "split":
         return _joined(one), _joined(other)
     return str(one)[:16], str(other)[:16]

@@ -125,7 +125,7 @@ class _Job:
             graphs, self.tiles, self.most, self.tensorrt.flavour, self.here.free, workspace
         )
         self.watch.planned(memory)
-        memory.check(options.rows)
+        memory.check()
         return memory
 
     def _plans(self, graphs: Path, new: Path, memory: MemoryPlan) -> None:
@@ -181,7 +181,7 @@ class _Job:
             target = PORTABLE
         elif here.capability is None:
             raise DeviceError(
-                "tensorrt builds for the GPU that it runs on, and there is none here",
+                f"tensorrt builds for the GPU that it runs on: {here.trouble or 'there is none'}",
                 "Build on the board itself, or use --tensorrt tensorrt_rtx.",
             )
         else:

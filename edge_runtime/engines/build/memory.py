@@ -13,7 +13,7 @@ from edge_runtime.errors import DeviceError
 
 MB = 1 << 20
 LARGEST_WORKSPACE = 1024 * MB
-SMALLEST_WORKSPACE = 64 * MB
+SMALLEST_WORKSPACE = 32 * MB
 # The library and, with a GPU, its context and kernels.
 BASE = {"tensorrt": 900 * MB, "tensorrt_rtx": 400 * MB}
 # A tile's weights exist as the parsed graph, as the builder's copy and as the plan.
@@ -22,11 +22,17 @@ COPIES = 3
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes: of the largest tile's weights and tensors, the workspace, and what is free."""
+    """Bytes: of the largest tile's weights and tensors, the workspace, and what is free.
 
+    `least` is the smallest workspace that kernels are expected to do with; it and `tensors`
+    grow with `rows`.
+    """
+
+    rows: int
     weights: int
     tensors: int
     workspace: int
+    least: int
     base: int
     free: int
 
@@ -42,19 +48,21 @@ class MemoryPlan:
             f"{self.workspace // MB}) of {self.free // MB} MB free"
         )
 
-    def check(self, rows: int) -> None:
+    def check(self) -> None:
         """Raises `DeviceError` naming the option that helps, where it cannot fit."""
         if self.peak <= self.free:
             return
         said = f"the build needs about {self.peak // MB} MB, and {self.free // MB} MB are free"
-        without = self.peak - self.workspace
-        if without + SMALLEST_WORKSPACE <= self.free:
-            fits = (self.free - without) // MB
-            raise DeviceError(said, f"Add --workspace-mb {fits}, or end other programs.")
-        smaller = self.peak - self.tensors + self.tensors // max(rows, 1)
-        if rows > 1 and smaller - self.workspace + SMALLEST_WORKSPACE <= self.free:
-            least = SMALLEST_WORKSPACE // MB
-            raise DeviceError(said, f"Add --rows 1 --workspace-mb {least}, or end other programs.")
+        fixed = self.base + COPIES * self.weights
+        for rows in range(self.rows, 0, -1):
+            room = self.free - fixed - self.tensors * rows // self.rows
+            if room < max(SMALLEST_WORKSPACE, self.least * rows // self.rows):
+                continue
+            workspace = min(self.workspace, room) // MB
+            fewer = f"--rows {rows} " if rows < self.rows else ""
+            raise DeviceError(
+                said, f"Add {fewer}--workspace-mb {workspace}, or end other programs."
+            )
         raise DeviceError(
             said,
             "End other programs, or build on a larger board of the same kind and carry it over "
@@ -74,12 +82,31 @@ def plan(
     if workspace is None:
         workspace = min(LARGEST_WORKSPACE, max(SMALLEST_WORKSPACE, free // 4))
     return MemoryPlan(
+        rows=most["B"].most,
         weights=max((graphs / f"{name}.onnx").stat().st_size for name in tiles),
         tensors=max(_bytes(signature, most) for signature in tiles.values()),
         workspace=workspace,
+        least=max(_inside(signature, most) for signature in tiles.values()) * 9 // 8,
         base=BASE[flavour],
         free=free,
     )
+
+
+def _inside(signature: Signature, most: Ranges) -> int:
+    """The largest that a tile holds between its ends: logits, or the encoder's attention.
+
+    What lies beside it at the same time was seen to take less than an eighth of it.
+    """
+    sizes = {letter: each.most for letter, each in most.items()}
+    if "next_token" in signature.outputs:
+        table = signature.inputs["table"]
+        wide = 0 if table.dtype.itemsize == 4 else 4  # the logits once more, in float32
+        return sizes["B"] * sizes["Q"] * table.sized({})[0] * (table.dtype.itemsize + wide)
+    memory = signature.outputs.get("memory_k_0")
+    if memory is None or memory.dtype.itemsize != 4:  # in float16 attention is one kernel
+        return 0
+    rows, heads, frames, _ = memory.sized(sizes)
+    return 2 * rows * heads * frames * frames * 4
 
 
 def _bytes(signature: Signature, most: Ranges) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -195,15 +194,12 @@ def _stoppable(build: Callable[[], Any], stop: threading.Event) -> Any:
 
 def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:
     reason = said[0] if said else "no reason given"
-    short = re.search(r"OutOfMemory.*Requested size was (\d+)|[Rr]equested amount of GPU memory "
-                      r"\((\d+)", reason)  # fmt: skip
-    if short is None and "workspace" not in reason.lower():
+    if "OutOfMemory" in reason or "workspace" in reason.lower():
         return DeviceError(
-            f"TensorRT cannot build {tile}: {reason}",
-            "Run again with --debug, or use --device cpu meanwhile.",
+            f"{tile} does not fit into a workspace of {workspace >> 20} MB",
+            "Raise --workspace-mb, or lower --rows.",
         )
-    want = f" for one of {int(short[1] or short[2]) >> 20} MB" if short else ""
     return DeviceError(
-        f"{tile} does not fit into a workspace of {workspace >> 20} MB{want}",
-        "Raise --workspace-mb, or lower --rows.",
+        f"TensorRT cannot build {tile}: {reason}",
+        "Run again with --debug, or use --device cpu meanwhile.",
     )

@@ -2,85 +2,125 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
-from edge_runtime.engines.export import export
+from edge_runtime.device.tensorrt.module import find_tensorrt
+from edge_runtime.engines.board import Board
+from edge_runtime.engines.build import BuildOptions, build
+from edge_runtime.engines.build.contract import Signature, Tensor, signatures
+from edge_runtime.engines.build.memory import MB
+from edge_runtime.engines.build.profiles import Range
+from edge_runtime.engines.build.tile import Work, build_tile
+from edge_runtime.engines.engine import engines, read
+from edge_runtime.engines.plans import split, unlike_here
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 
-RANGES = {"B": (1, 1, 8), "N": (32_000, 128_000, 278_400), "T": (82, 330, 723), "Q": (1, 16, 112)}
-"""Least, usual and most of every free dimension; frames belong to the samples."""
+TILES = {
+    None: ["encoder", "embedding", "layers_0_3", "layers_3_6"],
+    (6,): ["encoder", "embedding", "layers_0_6"],
+}
 
 
-@pytest.fixture(scope="module")
-def tensorrt() -> Any:
+@pytest.fixture(scope="module", autouse=True)
+def tensorrt_rtx() -> None:
     if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
         where = f"{platform.system()} {platform.machine()}"
         pytest.skip(f"TensorRT-RTX is not installed on this {where}: pip install .[rtx]")
-    libraries = importlib.util.find_spec("tensorrt_rtx_libs")
-    assert libraries is not None
-    folder = Path(next(iter(libraries.submodule_search_locations or ())))
-    for name in ("libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1"):
-        ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
-    import tensorrt_rtx_bindings
-
-    return tensorrt_rtx_bindings
 
 
 @pytest.fixture(scope="module")
-def builder(tensorrt) -> Any:
-    return tensorrt.Builder(tensorrt.Logger(tensorrt.Logger.ERROR))
+def store(weights_folder, loaded, tmp_path_factory) -> Store:
+    """A store of its own, with the weights and the detector of this machine's."""
+    own = Store(tmp_path_factory.mktemp("store"))
+    for name in ("moonshine-tiny-en", "silero-vad"):
+        shutil.copytree(Store().root / name / "weights", own.root / name / "weights")
+    return own
 
 
-@pytest.fixture(scope="module", params=["fp32", "fp16"])
-def graphs(request, recipe, weights_folder, tmp_path_factory) -> Path:
-    if request.param == "fp32":
-        return Store().graphs(recipe)
-    folder = tmp_path_factory.mktemp("fp16")
-    export(recipe, weights_folder, folder, request.param)
-    return folder
+@pytest.mark.parametrize("tiles", TILES, ids=["recipe", "one tile"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_an_engine_builds(recipe, store, precision, tiles) -> None:
+    options = BuildOptions(precision, "tensorrt_rtx", split=tiles)
+    engine = read(build(recipe, store, options))
+    engine.check(verify=True)
+    assert unlike_here(store, engine, Board((8, 9), "", "", "", 0, "")) == []
+    graphs = store.graphs(split(recipe, tiles), precision)
+    assert {path.stem for path in engine.folder.glob("*.plan")} == set(TILES[tiles])
+    for name in TILES[tiles]:
+        weights = [
+            tensor.raw_data for tensor in onnx.load(graphs / f"{name}.onnx").graph.initializer
+        ]
+        plan = (engine.folder / f"{name}.plan").stat().st_size
+        assert plan > sum(map(len, weights)) // 2
+    for name, source in [
+        ("table.npy", graphs), ("shape.json", graphs), ("vocabulary.json", graphs),
+        ("vad.onnx", store.graphs(load_recipe("silero-vad"))),
+    ]:  # fmt: skip
+        assert (engine.folder / name).read_bytes() == (source / name).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["encoder", "embedding", "layers_0_3", "layers_3_6"])
-def test_a_tile_builds(tensorrt, builder, graphs: Path, name: str) -> None:
-    plan, network = built(tensorrt, builder, graphs / f"{name}.onnx")
-    model = onnx.load(graphs / f"{name}.onnx")
-    inputs = {network.get_input(n).name for n in range(network.num_inputs)}
-    outputs = {network.get_output(n).name for n in range(network.num_outputs)}
-    assert inputs == {tensor.name for tensor in model.graph.input}
-    assert outputs == {tensor.name for tensor in model.graph.output}
-    assert plan.nbytes > sum(len(tensor.raw_data) for tensor in model.graph.initializer) // 2
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_the_contract_is_what_the_exporter_writes(recipe, store, precision) -> None:
+    graphs, wanted = store.graphs(recipe, precision), signatures(recipe, precision)
+    assert sorted(wanted) == sorted(TILES[None])
+    for name, each in wanted.items():
+        assert described(graphs / f"{name}.onnx") == each
 
 
-def test_the_voice_detector_builds(tensorrt, builder, loaded) -> None:
-    path = Store().graphs(load_recipe("silero-vad")) / "vad.onnx"
-    plan, network = built(tensorrt, builder, path)
-    assert network.num_inputs == 3
+def test_the_voice_detector_builds(store) -> None:
+    path = store.graphs(load_recipe("silero-vad")) / "vad.onnx"
+    signature = described(path)
+    assert len(signature.inputs) == 3
+    work = Work(find_tensorrt("tensorrt_rtx"), 64 * MB, tf32=False)
+    free = {
+        size for each in signature.inputs.values() for size in each.dims if isinstance(size, str)
+    }
+    plan = build_tile(work, path, signature, [dict.fromkeys(free, Range(1, 1, 8))])
     assert plan.nbytes > 100_000
 
 
-def built(tensorrt: Any, builder: Any, path: Path) -> tuple[Any, Any]:
-    """The serialised plan and the network it is of; networks are strongly typed."""
-    network = builder.create_network(0)
-    parser = tensorrt.OnnxParser(network, tensorrt.Logger(tensorrt.Logger.ERROR))
-    parsed = parser.parse_from_file(str(path))
-    errors = [str(parser.get_error(n)) for n in range(parser.num_errors)]
-    assert parsed, errors
-    config, profile = builder.create_builder_config(), builder.create_optimization_profile()
-    for tensor in onnx.load(path).graph.input:
-        sizes = [d.dim_param or d.dim_value for d in tensor.type.tensor_type.shape.dim]
-        if any(isinstance(size, str) for size in sizes):
-            profile.set_shape(
-                tensor.name, *(tuple(RANGES.get(s, (s, s, s))[n] for s in sizes) for n in range(3))
-            )
-    config.add_optimization_profile(profile)
-    plan = builder.build_serialized_network(network, config)
-    assert plan is not None
-    return plan, network
+def described(path: Path) -> Signature:
+    """What a graph says of its own ends."""
+    graph = onnx.load(path).graph
+    return Signature(
+        *({value.name: tensor(value.type.tensor_type) for value in values}
+          for values in (graph.input, graph.output))
+    )  # fmt: skip
+
+
+def tensor(kind: onnx.TypeProto.Tensor) -> Tensor:
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return Tensor(dtype, tuple(size.dim_param or size.dim_value for size in kind.shape.dim))
+
+
+def test_ctrl_c_ends_a_build_and_leaves_nothing(store, monkeypatch) -> None:
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(store.root))
+    home = store.root / "moonshine-tiny-en"
+    before = {engine.folder for engine in engines(store)}
+    line = [sys.executable, "-m", "edge_runtime", "build", "moonshine-tiny-en", "--rows", "2"]
+    process = subprocess.Popen(
+        [*line, "--tensorrt", "tensorrt_rtx"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not any(home.glob(".new-*/encoder.plan")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "built" not in out
+    assert not list(home.glob(".*"))
+    assert {engine.folder for engine in engines(store)} == before

@@ -1,0 +1,73 @@
+"""A speech model with a few thousand made-up weights: real graphs that build in a moment."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe, recipes_folder
+from edge_runtime.engines.store import Store
+from edge_runtime.engines.weights.base import moonshine_shapes
+
+_VALUES = {
+    "name": '"made-up"', "requires": "[]", "decoder_tiles": "[1, 2]",
+    "alignment_heads": "[[0, 1], [2, 0]]", "encoder_layers": "1", "decoder_layers": "3",
+    "width": "24", "heads": "2", "head_dim": "12", "padded_head_dim": "16", "rotary": "8",
+    "encoder_mlp": "32", "decoder_mlp": "32", "past": "40", "vocabulary": "50",
+    "conv_channels": "[24, 48, 24]", "draft_tokens": "[1, 16]",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def made_up_path(tmp_path_factory) -> Path:
+    """Its recipe: that of a real model, with other numbers and one source."""
+    text = (recipes_folder() / "moonshine-tiny-en.toml").read_text()
+    text = re.sub(r"\[sources\.pypi\].*?(?=\[sources\.hub\])", "", text, flags=re.DOTALL)
+    for key, value in _VALUES.items():
+        text, count = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.M)
+        assert count == 1, key
+    path = tmp_path_factory.mktemp("recipes") / "made-up.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="session")
+def made_up(made_up_path) -> MoonshineRecipe:
+    recipe = load_recipe(made_up_path)
+    assert isinstance(recipe, MoonshineRecipe)
+    return recipe
+
+
+@pytest.fixture
+def made_up_store(made_up, tmp_path, monkeypatch) -> Store:
+    """A store that has the made-up model, and is the one that commands use."""
+    from safetensors.numpy import save_file
+
+    random = np.random.default_rng(3)
+    arrays = {
+        name: random.normal(0, 0.2, shape).astype(np.float32)
+        for name, shape in moonshine_shapes(made_up.architecture).items()
+    }
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "store"))
+    store = Store(tmp_path / "store")
+    with (
+        store.lock(made_up.name),
+        store.replacing(store.root / made_up.name / "weights", "a test") as new,
+    ):
+        save_file(arrays, new / "model.safetensors")
+        vocabulary = {f"t{number}": number for number in range(50)}
+        (new / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}))
+    return store
+
+
+@pytest.fixture
+def needs_rtx() -> None:
+    if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
+        where = f"{platform.system()} {platform.machine()}"
+        pytest.skip(f"TensorRT-RTX is not installed on this {where}: pip install .[rtx]")
