@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.shape import load_shape
 from edge_runtime.device.base import Device, Program
+from edge_runtime.errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Chain:
         self._fill_table(table)
 
     def _fill_table(self, table: np.ndarray) -> None:
-        if self.device.integrated:
+        # An integrated GPU has no other memory than the host's, and keeps this from it as well.
+        with contextlib.suppress(DeviceError):
             self.table.host[...] = table
             return
         pinned = self.device.alloc(table.shape, table.dtype, "pinned")
