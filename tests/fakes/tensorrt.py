@@ -50,6 +50,18 @@ def connect(monkeypatch: Any, gpu: Any) -> None:
     monkeypatch.setitem(globals(), "_gpu", gpu)
 
 
+def profile(graph: Path, ranges: Mapping[str, Sequence[int]]) -> dict[str, list[list[int]]]:
+    """The profile for a graph whose named dimensions have these (least, usual, most)."""
+    made = {}
+    for value in onnx.load(graph, load_external_data=False).graph.input:
+        sizes = [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+        made[value.name] = [
+            [ranges[size][end] if isinstance(size, str) else size for size in sizes]
+            for end in range(3)
+        ]
+    return made
+
+
 @dataclass
 class Plan:
     """What a fake plan holds: an ONNX file, one mapping of (least, usual, most) a profile.

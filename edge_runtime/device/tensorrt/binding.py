@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edge_runtime.device.base import Buffer, Call
+from edge_runtime.device.base import Buffer, Call, TensorSpec
 from edge_runtime.device.tensorrt.tensors import ALIGNMENT, Profile, Shape, text
 from edge_runtime.errors import DeviceError
 
@@ -99,37 +99,45 @@ class Binding:
     def _rehearse(self, device: TensorRTDevice) -> None:
         """Run once, writing no bound output: a first run does what no capture can hold.
 
-        Whatever the bound outputs hold now may still be needed.
+        Whatever the bound outputs hold now may still be needed. Integers are read as zeros:
+        what lies in the bound inputs now may be no index into anything.
         """
-        places, size = self._lay_out()
-        self._sink = device.sink(self._stream, size)
-        outside = {name: self._sink.pointer + place for name, place in places.items()}
+        program = self._program
+        numbers = [name for name, spec in program.inputs.items() if _counts(spec)]
+        zeros = max(
+            (_size(program.inputs[name], self._bound[name].shape) for name in numbers), default=0
+        )
+        places, size = self._lay_out(zeros)
+        sink = self._sink = device.sink(self._stream, size)
+        if zeros:
+            device.driver.fill(sink.pointer, zeros, self._stream.handle)
         inside = {name: buffer.pointer for name, buffer in self._bound.items()}
-        self._set_addresses({**inside, **outside})
+        outside = {name: sink.pointer + place for name, place in places.items()}
+        self._set_addresses({**inside, **outside, **dict.fromkeys(numbers, sink.pointer)})
         self._trouble.clear()
         if not self._context.execute_async_v3(self._stream.handle):
             raise self._failed("failed at its first run")
         self._set_addresses({**outside, **inside})
 
-    def _lay_out(self) -> tuple[dict[str, int], int]:
-        """Where in the sink each output goes in the rehearsal, and bytes of all.
+    def _lay_out(self, first: int) -> tuple[dict[str, int], int]:
+        """Where in the sink each output goes in the rehearsal, from byte `first` on; the end.
 
         Outputs that no buffer is bound to stay there: later layers may read them, so
         each has its place. So have integers, which may be indices. The others may
         overwrite each other: nobody looks at them.
         """
         places: dict[str, int] = {}
-        size = last = 0
+        end, last = _whole(first), 0
         for name, spec in self._program.outputs.items():
-            bytes_ = math.prod(self._written[name]) * spec.dtype.itemsize
-            if name not in self._bound or not np.issubdtype(spec.dtype, np.floating):
-                places[name] = size
-                size += -(-bytes_ // ALIGNMENT) * ALIGNMENT
+            size = _size(spec, self._written[name])
+            if name not in self._bound or _counts(spec):
+                places[name] = end
+                end += _whole(size)
             else:
-                last = max(last, bytes_)
+                last = max(last, size)
         for name in self._program.outputs:
-            places.setdefault(name, size)
-        return places, max(size + last, ALIGNMENT)
+            places.setdefault(name, end)
+        return places, max(end + last, ALIGNMENT)
 
     def _set_addresses(self, addresses: Mapping[str, int]) -> None:
         for name, address in addresses.items():
@@ -139,3 +147,16 @@ class Binding:
     def _failed(self, what: str) -> DeviceError:
         shapes = ", ".join(f"{name} {text(self._bound[name].shape)}" for name in self._bound)
         return self._trouble.error(f"{self._name}: {what}, bound to {shapes}")
+
+
+def _counts(spec: TensorSpec) -> bool:
+    """Whether it may be used as an index or a length."""
+    return not np.issubdtype(spec.dtype, np.floating)
+
+
+def _size(spec: TensorSpec, shape: Shape) -> int:
+    return math.prod(shape) * spec.dtype.itemsize
+
+
+def _whole(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -13,7 +13,7 @@ from edge_runtime.device.tensorrt.logger import make_logger
 from tests.fakes import tensorrt as fake
 
 # What is a test's own in it.
-OURS = {"MAGIC", "Plan", "connect"}
+OURS = {"MAGIC", "Plan", "connect", "profile"}
 CLASSES = {
     name: value
     for name, value in vars(fake).items()
