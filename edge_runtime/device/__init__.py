@@ -91,5 +91,5 @@ def _onnx(name: str, settings: Computing) -> Device:
         name,
         budget=Budget(settings.memory_mb << 20 or None),
         priority=settings.priority,
-        options={"trt_fp16_enable": "1"} if settings.precision == "fp16" else {},
+        options={"trt_fp16_enable": "True"} if settings.precision == "fp16" else {},
     )

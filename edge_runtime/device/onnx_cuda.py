@@ -39,8 +39,8 @@ CUDA = {
 """Options of the CUDA provider; device, stream and limit come with the session."""
 
 TENSORRT = {
-    "trt_engine_cache_enable": "1",
-    "trt_timing_cache_enable": "1",
+    "trt_engine_cache_enable": "True",
+    "trt_timing_cache_enable": "True",
 }
 """Options of the TensorRT provider; device, stream and folder come with the session.
 

@@ -135,7 +135,7 @@ def test_runs_only_enqueue(make, plan: Path) -> None:
 
 
 def test_options_can_be_changed_one_by_one(make, plan: Path, opened: Opened) -> None:
-    make(options={"use_tf32": "1", "trt_fp16_enable": "1"}).load(plan)
+    make(options={"use_tf32": "1", "trt_fp16_enable": "True"}).load(plan)
     options = opened.options("CUDAExecutionProvider")
     assert options["use_tf32"] == "1"
     assert options["cudnn_conv_algo_search"] == "HEURISTIC"
@@ -145,14 +145,14 @@ def test_options_can_be_changed_one_by_one(make, plan: Path, opened: Opened) -> 
 def test_engines_of_the_tensorrt_provider_are_kept_beside_their_graph(
     make, plan: Path, opened: Opened
 ) -> None:
-    make("onnx-tensorrt", options={"trt_fp16_enable": "1"}).load(plan)
+    make("onnx-tensorrt", options={"trt_fp16_enable": "True"}).load(plan)
     assert [name for name, _ in opened.providers[-1]] == [
         "TensorrtExecutionProvider",
         "CUDAExecutionProvider",
     ]
     options = opened.options("TensorrtExecutionProvider")
-    assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "1"
-    assert options["trt_fp16_enable"] == "1"
+    assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"
+    assert options["trt_fp16_enable"] == "True"
     folder = Path(options["trt_engine_cache_path"])
     assert folder.is_dir()
     assert folder.name == plan.stem
