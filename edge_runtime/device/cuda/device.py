@@ -20,6 +20,8 @@ from edge_runtime.errors import DeviceError, DeviceLost
 
 __all__ = ["CudaDevice", "CudaMark", "CudaStream"]
 
+FLOAT32 = np.dtype(np.float32)
+
 
 class CudaDevice:
     """All of `Device` but `load`, which a subclass adds, with `suffix` and the name if it differs.
@@ -115,7 +117,7 @@ class CudaDevice:
         own = _own(stream)
         size = _size(target)
         total = sum(_checked(piece) for piece in pieces)
-        if target.dtype != np.float32 or total > size:
+        if target.dtype != FLOAT32 or total > size:
             raise DeviceError(
                 f"{total} bytes of float32 samples do not fit {target.dtype} of {target.shape}"
             )
@@ -165,12 +167,14 @@ def _own(stream: Stream) -> CudaStream:
 
 
 def _size(buffer: Buffer) -> int:
-    return math.prod(buffer.shape) * buffer.dtype.itemsize
+    if isinstance(buffer, CudaBuffer):
+        return buffer.nbytes
+    return int(math.prod(buffer.shape) * buffer.dtype.itemsize)
 
 
 def _checked(piece: Samples) -> int:
     """The bytes of a piece of audio that can be copied as it lies."""
-    if piece.dtype != np.float32 or not piece.flags.c_contiguous:
+    if piece.dtype != FLOAT32 or not piece.flags.c_contiguous:
         raise DeviceError(
             f"a piece of {piece.dtype} with strides {piece.strides} cannot be staged",
             "Give contiguous float32 samples.",

@@ -51,7 +51,7 @@ class CudaBuffer:
     ) -> None:
         self.shape = shape
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.nbytes = math.prod(shape) * self.dtype.itemsize
+        self.nbytes: int = math.prod(shape) * self.dtype.itemsize
         self._allocation = allocation
         self._first = first
         self._host: NDArray[Any] | None = None

@@ -70,13 +70,15 @@ class PyCudaDriver(BindingsDriver):
 
     @contextlib.contextmanager
     def _translated(self, what: str) -> Iterator[None]:
-        """PyCUDA's errors as ours; theirs say the call and CUDA's text, not its name."""
+        """PyCUDA's errors as ours. Not for calls of every step, that it would cost a third more."""
         try:
             yield
         except self._pycuda.Error as error:
-            raise self._ours(str(error), what) from error
+            raise self._ours(error, what) from error
 
-    def _ours(self, said: str, what: str) -> DeviceError:
+    def _ours(self, error: Exception, what: str) -> DeviceError:
+        """Of PyCUDA's words: they say the call and CUDA's text for the status, not its name."""
+        said = str(error)
         call, _, words = said.partition(" failed: ")
         statuses = self._cuda.CUresult
         # The longest text that fits, since PyCUDA may say more after it.
@@ -154,13 +156,15 @@ class PyCudaDriver(BindingsDriver):
             super().copy(target, source, size, stream)
             return
         self._enter()
-        with self._translated(f"{size} bytes could not be copied"):
+        try:
             if there and here:
                 self._pycuda.memcpy_dtod_async(target, source, size, made)
             elif there:
                 self._pycuda.memcpy_htod_async(target, _bytes(source, size), made)
             else:
                 self._pycuda.memcpy_dtoh_async(_bytes(target, size), source, made)
+        except self._pycuda.Error as error:
+            raise self._ours(error, f"{size} bytes could not be copied") from error
 
     def _on_device(self, pointer: int) -> bool:
         starts, ends = self._pieces
@@ -173,8 +177,10 @@ class PyCudaDriver(BindingsDriver):
             super().fill(pointer, size, stream)
             return
         self._enter()
-        with self._translated(f"{size} bytes could not be zeroed"):
+        try:
             self._pycuda.memset_d8_async(pointer, 0, size, made)
+        except self._pycuda.Error as error:
+            raise self._ours(error, f"{size} bytes could not be zeroed") from error
 
     def stream(self, priority: int = 0) -> int:
         if priority:
@@ -202,8 +208,10 @@ class PyCudaDriver(BindingsDriver):
             super().synchronize(stream)
             return
         self._enter()
-        with self._translated("the GPU failed"):
+        try:
             made.synchronize()
+        except self._pycuda.Error as error:
+            raise self._ours(error, "the GPU failed") from error
 
     def close(self) -> None:
         # Detached while on the stack: off it, PyCUDA only does so in the thread that opened it.

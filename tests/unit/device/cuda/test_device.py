@@ -10,7 +10,7 @@ from edge_runtime.device.base import Device
 from edge_runtime.device.cuda import Driver, open_driver
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.device.cuda.memory import CudaBuffer
-from edge_runtime.device.onnx import HostMark, HostStream
+from edge_runtime.device.onnx import HostBuffer, HostMark, HostStream
 from edge_runtime.errors import DeviceError, DeviceLost
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu, Fault
@@ -69,6 +69,12 @@ def test_copies_that_do_not_fit_are_refused(device: CudaDevice, gpu: FakeGpu) ->
     assert stream.counters.copied == {}
     device.copy(source.view((0,)), device.alloc((0,), np.float32), stream, "none")
     assert "cuMemcpyAsync" not in gpu.calls
+
+
+def test_memory_of_the_host_is_copied_from(device: CudaDevice) -> None:
+    source, target = HostBuffer(ramp(3)), device.alloc((3,), np.float32)
+    device.copy(source, target, device.stream(), "weights")
+    assert read(device, target) == [1.0, 2.0, 3.0]
 
 
 def test_stages_pieces_and_zeros_after(device: CudaDevice, gpu: FakeGpu) -> None:
