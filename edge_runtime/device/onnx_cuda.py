@@ -50,6 +50,9 @@ Whoever loads float16 graphs adds `trt_fp16_enable`: with float32 graphs it woul
 RUN = {"disable_synchronize_execution_providers": "1"}
 """Options of every run: it enqueues, and `Stream.synchronize` is where the host waits."""
 
+CHAINED = 1
+"""A call takes the host longer than the GPU: a step beyond the end is dearer than a look."""
+
 _FAILURE = re.compile(r"(?:CUDA|CUDNN|CUBLAS) (?:failure|error) (\d+)", re.IGNORECASE)
 _OURS = re.compile(rf"{_FAILURE.pattern}|failed to allocate", re.IGNORECASE)
 
@@ -74,8 +77,6 @@ class OnnxCudaDevice(CudaDevice):
     suffix = ".onnx"
     batches = True
     rounds = True
-    # A call takes the host longer than the GPU: a step beyond the end is dearer than a look.
-    chained = 1
     memory = "cuda"
     """What onnxruntime calls the memory that our pointers lie in."""
 
@@ -86,10 +87,11 @@ class OnnxCudaDevice(CudaDevice):
         *,
         budget: Budget | None = None,
         priority: int = 0,
+        chained: int = 0,
         options: Mapping[str, str] | None = None,
         run: Mapping[str, str] | None = None,
     ) -> None:
-        """`options` go over `CUDA` and `TENSORRT`, `run` over `RUN`.
+        """`options` go over `CUDA` and `TENSORRT`, `run` over `RUN`; 0 `chained` is `CHAINED`.
 
         Raises `MissingExtra` where onnxruntime was built without one of the providers.
         """
@@ -104,6 +106,7 @@ class OnnxCudaDevice(CudaDevice):
         self.name = "{} {} ({}, {}.{})".format(
             name, ort.__version__, driver.name, *driver.capability
         )
+        self.chained = chained or CHAINED
         self._providers = PROVIDERS[name]
         self._run = {**RUN, **(run or {})}
         self._options = dict(options or {})

@@ -44,6 +44,27 @@ async def test_healthz_tells_what_runs(house, read):
     }
 
 
+async def test_a_server_on_another_device_says_why_and_is_ready(house):
+    server = await house()
+    server.runtime.fallback = "cpu is used. tensorrt: no engine was built"
+    async with server.http.get(server.url + "/healthz") as answer:
+        health = await answer.json()
+    assert (health["status"], health["fallback"]) == ("ok", server.runtime.fallback)
+    assert (await get(server, "/readyz"))[0] == 200
+
+
+async def test_a_server_without_a_device_is_not_ready(house):
+    """So that what watches over it starts it again."""
+    server = await house()
+    server.runtime.lost = "the GPU fell off the bus. Restart edge-runtime."
+    async with server.http.get(server.url + "/healthz") as answer:
+        health = await answer.json()
+    assert (health["status"], health["lost"]) == ("lost", server.runtime.lost)
+    status, headers, _ = await get(server, "/readyz")
+    assert status == 503
+    assert "Retry-After" in headers
+
+
 async def test_metrics_are_prometheus_text(house, read, speech):
     server = await house()
     client = await server.connect({})
