@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from edge_runtime.device.cuda import open_driver
+from edge_runtime.device.cuda.memory import CudaBuffer
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.engines.export.graph import GraphWriter
@@ -63,5 +64,28 @@ def engine(plan: Path, tmp_path: Path) -> Callable[..., Path]:
     def made(name: str = "arithmetic", **options: object) -> Path:
         options.setdefault("profiles", [several, single])
         return tensorrt.Plan(str(plan), **options).write(tmp_path / f"{name}.plan")
+
+    return made
+
+
+@pytest.fixture
+def bound(tensorrt_device: TensorRTDevice) -> Callable[..., dict[str, CudaBuffer]]:
+    """`bound(rows, *names)`: buffers that the host sees, for all tensors of `engine` or some.
+
+    x is 0, 1, 2, …; count 7, 8, …; outputs are -1.
+    """
+    whole = {"count", "more"}
+    wide = {"x", "twice"}
+
+    def made(rows: int, *names: str) -> dict[str, CudaBuffer]:
+        buffers = {}
+        for name in names or ("x", "count", "twice", "sum", "more"):
+            shape = (rows, 4) if name in wide else (rows,)
+            dtype = np.int64 if name in whole else np.float32
+            buffers[name] = tensorrt_device.alloc(shape, dtype, "mapped")
+            buffers[name].host[...] = -1
+        buffers["x"].host[...] = np.arange(rows * 4).reshape(rows, 4)
+        buffers["count"].host[...] = np.arange(rows) + 7
+        return buffers
 
     return made
