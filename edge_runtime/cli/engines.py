@@ -144,7 +144,7 @@ def remove(
     """Delete an engine; the model's weights and graphs stay."""
     store = Store()
     chosen = (
-        _of(store, model, engine) if everything else [_one(store, model, engine, " or take --all")]
+        _of(store, model, engine) if everything else [_one(store, model, engine, ", or take --all")]
     )
     size = sum(each.size for each in chosen)
     names = ", ".join(each.folder.name for each in chosen)
