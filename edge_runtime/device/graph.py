@@ -124,7 +124,6 @@ class CudaGraph:
         begun = cuda.cuStreamBeginCapture(self._handle, mode)
         if begun[0]:
             raise failure("cuStreamBeginCapture", begun[0], f"{self.name} could not be captured")
-        stream.freeze()
         stream.tape = tape = Tape()
         try:
             call()
@@ -167,17 +166,22 @@ class CudaGraph:
         cuda = self._cuda
         status, executable = cuda.cuGraphInstantiate(graph, 0)
         if status:
-            raise failure(
-                "cuGraphInstantiate", status, f"the graph of {self.name} could not be made"
-            )
+            raise self._unmade("cuGraphInstantiate", status)
         # Else the first replay would carry it to the device.
         status = cuda.cuGraphUpload(executable, self._handle)[0]
         if status:
             cuda.cuGraphExecDestroy(executable)
-            raise failure("cuGraphUpload", status, f"the graph of {self.name} could not be made")
+            raise self._unmade("cuGraphUpload", status)
         if self._executable is not None:
             cuda.cuGraphExecDestroy(self._executable)
         self._executable = executable
+
+    def _unmade(self, call: str, status: Any) -> DeviceError:
+        what = f"the graph of {self.name} could not be made"
+        if status == self._cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            free, total = self._stream.driver.free()
+            what += f", {free} of {total} are free"
+        return failure(call, status, what)
 
     def _adopt(self, call: Call, tape: Tape, nodes: dict[str, int]) -> None:
         # The call holds the buffers whose addresses are in the graph.

@@ -62,7 +62,6 @@ class CudaStream:
         """What was captured here and is not closed yet."""
         self._arena = arena
         self._scratch: CudaBuffer | None = None
-        self._frozen = False
         self._events: list[int] = []
         self._spare: deque[int] = deque()
 
@@ -85,12 +84,12 @@ class CudaStream:
     def scratch(self, size: int) -> CudaBuffer:
         """At least `size` bytes (uint8) that all calls bound to this stream share.
 
-        It grows only before the first capture, since a graph holds its address for good: ask
+        It grows only while nothing is captured, since a graph holds its address for good: ask
         for the most that any program needs first. A smaller piece given before stays valid for
         whoever holds it. Raises `DeviceError`.
         """
         if self._scratch is None or self._scratch.nbytes < size:
-            if self._frozen:
+            if self.graphs or self.tape is not None:
                 have = self._scratch.nbytes if self._scratch is not None else 0
                 raise DeviceError(
                     f"{size} bytes of scratch memory are asked for, the captured graphs of this "
@@ -108,10 +107,6 @@ class CudaStream:
         else:
             self.tape.copied[kind] = self.tape.copied.get(kind, 0) + size
             self.tape.kept.extend(kept)
-
-    def freeze(self) -> None:
-        """A capture begins: scratch memory grows no more."""
-        self._frozen = True
 
     def close(self) -> None:
         """Release the stream, its graphs and events; its marks cannot be read any more."""

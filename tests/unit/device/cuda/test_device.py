@@ -188,7 +188,7 @@ def test_events_of_dropped_marks_are_used_again(device: CudaDevice, gpu: FakeGpu
     assert gpu.calls["cuEventCreate"] <= 4
 
 
-def test_scratch_is_shared_and_grows_until_the_first_capture(
+def test_scratch_is_shared_and_grows_while_nothing_is_captured(
     device: CudaDevice, gpu: FakeGpu
 ) -> None:
     stream = device.stream()
@@ -201,10 +201,14 @@ def test_scratch_is_shared_and_grows_until_the_first_capture(
     assert not any(each.freed for each in gpu.memory)  # a call may hold the small one
     assert device.stream().scratch(100).pointer != large.pointer
     assert device.budget.by_kind["scratch"] == 256 + 1024 + 256
-    device.capture(lambda: None, stream)
+    with pytest.raises(DeviceError, match="1001 bytes of scratch"):
+        device.capture(lambda: stream.scratch(1001), stream)
+    graph = device.capture(lambda: None, stream)
     assert stream.scratch(1000) is large
     with pytest.raises(DeviceError, match=r"1001 bytes of scratch .* use 1000\. Load all"):
         stream.scratch(1001)
+    graph.close()
+    assert stream.scratch(1001).nbytes == 1001
     bare = device.stream()
     device.capture(lambda: None, bare)
     with pytest.raises(DeviceError, match=r"1 bytes of scratch .* use 0"):

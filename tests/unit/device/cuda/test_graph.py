@@ -128,16 +128,16 @@ def test_staging_is_captured_with_its_bytes_and_its_pieces(
     target = device.alloc((4,), np.float32)
     out = device.alloc((4,), np.float32, "pinned")
 
+    ring = device.alloc((3,), np.float32, "pinned")
+    pieces = [ring.host[:2]]
+
     def call() -> None:
-        ring = device.alloc_ring  # type: ignore[attr-defined]
-        device.stage([ring.host[:2]], target, stream)
+        device.stage(pieces, target, stream)
         device.copy(target, out, stream, "down")
 
-    ring = device.alloc((3,), np.float32, "pinned")
-    device.alloc_ring = ring  # type: ignore[attr-defined]
     graph = captured(device, call, stream)
     assert graph.nodes == {"memcpy": 2, "memset": 1}
-    del device.alloc_ring  # type: ignore[attr-defined]
+    pieces.clear()
     ring.host[:] = 7.0
     del ring
     device.reclaim()  # the graph reads there: it holds the memory
@@ -219,6 +219,18 @@ def test_a_failed_capture(
     with pytest.raises(DeviceError, match=f"{said}: {call} says CUDA_ERROR_UNKNOWN"):
         device.capture(doubling, doubling.stream)
     assert gpu.graphs == gpu.executables == {}
+    assert usable(doubling)
+
+
+@pytest.mark.parametrize("call", ["cuGraphInstantiate", "cuGraphUpload"])
+def test_no_memory_for_a_graph(
+    device: CudaDevice, gpu: FakeGpu, doubling: Doubling, call: str
+) -> None:
+    gpu.fail(call, CUresult.CUDA_ERROR_OUT_OF_MEMORY)
+    with pytest.raises(
+        DeviceError, match=rf"could not be made, \d+ of {64 << 20} are free: {call}"
+    ):
+        device.capture(doubling, doubling.stream)
     assert usable(doubling)
 
 
