@@ -117,7 +117,7 @@ class Binding:
         self._trouble.clear()
         if not self._context.execute_async_v3(self._stream.handle):
             raise self._failed("failed at its first run")
-        self._set_addresses({**outside, **inside})
+        self._set_addresses(inside)
 
     def _lay_out(self, first: int) -> tuple[dict[str, int], int]:
         """Where in the sink each output goes in the rehearsal, from byte `first` on; the end.

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edge_runtime.device.base import TensorSpec
+from edge_runtime.device.base import Call, TensorSpec
 from edge_runtime.device.cuda.memory import CudaBuffer
 from edge_runtime.device.tensorrt import TensorRTDevice
+from tests.fakes import tensorrt as fake
 from tests.fakes.gpu import FakeGpu
 
 Engine = Callable[..., Path]
+LARGE = [{"x": [[1, 4], [2, 4], [100, 4]], "count": [[1], [2], [100]]}]
 Bound = Callable[..., dict[str, CudaBuffer]]
 
 
@@ -157,8 +159,28 @@ def test_the_smallest_profile_that_holds_the_shapes(
     program = tensorrt_device.load(engine())
     assert [profile.index for profile in program.profiles] == [1, 0]
     call = program.bind(bound(1), tensorrt_device.stream())
-    context = next(cell.cell_contents for cell in call.__closure__ if "Context" in str(cell))
-    assert context._profile == 1
+    assert context_of(call)._profile == 1
+
+
+def context_of(call: Call) -> fake.IExecutionContext:
+    cells = [cell.cell_contents for cell in call.__closure__]
+    return next(each for each in cells if isinstance(each, fake.IExecutionContext))
+
+
+def test_what_nobody_looks_at_has_a_place_of_its_own(
+    tensorrt_device: TensorRTDevice, engine: Engine, bound: Bound
+) -> None:
+    # A layer may read again what another one wrote there.
+    program, stream = tensorrt_device.load(engine(profiles=LARGE)), tensorrt_device.stream()
+    call = program.bind(bound(100, "x", "count"), stream)
+    sink = tensorrt_device.sink(stream, 1)
+    sizes = {"twice": 1600, "sum": 400, "more": 800}
+    places = [(context_of(call)._addresses[name], size) for name, size in sizes.items()]
+    end = sink.pointer
+    for place, size in sorted(places):
+        assert place >= end
+        end = place + size
+    assert end <= sink.pointer + sink.shape[0]
 
 
 def test_a_dropped_call_gives_its_memory_back(
