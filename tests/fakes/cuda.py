@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 from tests.fakes.cuda_graphs import GraphFunctions
+from tests.fakes.cuda_kernels import KernelFunctions
 from tests.fakes.cuda_names import (
     CONSTANTS,
     ENUMS,
@@ -30,8 +31,12 @@ from tests.fakes.cuda_names import (
 from tests.fakes.gpu import FakeGpu, Fault, Node, Stream
 
 
-class Functions(GraphFunctions):
+class Functions(GraphFunctions, KernelFunctions):
     """The functions of `cuda.bindings.driver` that are used, under its parameters' names."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        GraphFunctions.__init__(self, gpu)
+        KernelFunctions.__init__(self, gpu)
 
     def cuInit(self, Flags: int) -> tuple[CUresult]:
         return (self._gpu._enter("cuInit", context=False),)

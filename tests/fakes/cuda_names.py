@@ -18,6 +18,7 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_ECC_UNCORRECTABLE = 214
     CUDA_ERROR_INVALID_HANDLE = 400
+    CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_TIMEOUT = 702
@@ -99,6 +100,12 @@ class CUstream(Handle): ...
 class CUevent(Handle): ...
 
 
+class CUmodule(Handle): ...
+
+
+class CUfunction(Handle): ...
+
+
 class CUgraph(Handle): ...
 
 
@@ -116,5 +123,15 @@ ENUMS = (
     CUstreamCaptureMode,
     CUgraphNodeType,
 )
-HANDLES = (CUdeviceptr, CUcontext, CUstream, CUevent, CUgraph, CUgraphExec, CUgraphNode)
+HANDLES = (
+    CUdeviceptr,
+    CUcontext,
+    CUstream,
+    CUevent,
+    CUmodule,
+    CUfunction,
+    CUgraph,
+    CUgraphExec,
+    CUgraphNode,
+)
 CONSTANTS = {"CU_MEMHOSTALLOC_PORTABLE": 1, "CU_MEMHOSTALLOC_DEVICEMAP": 2}

@@ -93,6 +93,8 @@ class FakeGpu:
         self.events: dict[int, float | None] = {}
         self.graphs: dict[int, list[Node]] = {}
         self.executables: dict[int, list[Node]] = {}
+        self.kernels: dict[str, Callable[..., None]] = {}
+        """What the kernels of a module do, by name: called with their arguments."""
         self.lock = threading.RLock()
         self._current = threading.local()
         self._failures: dict[str, dict[int, CUresult]] = {}

@@ -1,0 +1,60 @@
+"""The functions of `cuda.bindings.driver` that load and launch kernels, on a fake GPU."""
+
+# ruff: noqa: N802, N803 - the names are CUDA's
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tests.fakes.cuda_names import KERNEL, OK, CUfunction, CUmodule, CUresult
+from tests.fakes.gpu import FakeGpu, Node
+
+THREADS = 1024
+"""The most that a block may have."""
+
+
+class KernelFunctions:
+    """Every module has the kernels that the test gave its `FakeGpu`, whatever the code says."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        self._gpu = gpu
+        self._names: dict[int, str] = {}
+
+    def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuModuleLoadData")
+        return (status, None) if status else (OK, CUmodule(self._gpu._handle()))
+
+    def cuModuleGetFunction(self, hmod: CUmodule, name: bytes) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuModuleGetFunction")
+        if status or name.decode() not in self._gpu.kernels:
+            return status or CUresult.CUDA_ERROR_NOT_FOUND, None
+        handle = self._gpu._handle()
+        self._names[handle] = name.decode()
+        return OK, CUfunction(handle)
+
+    def cuLaunchKernel(
+        self,
+        f: CUfunction,
+        gridDimX: int,
+        gridDimY: int,
+        gridDimZ: int,
+        blockDimX: int,
+        blockDimY: int,
+        blockDimZ: int,
+        sharedMemBytes: int,
+        hStream: int,
+        kernelParams: tuple[tuple[Any, ...], tuple[Any, ...]],
+        extra: int,
+    ) -> tuple[CUresult]:
+        gpu, name = self._gpu, self._names[int(f)]
+        values, types = kernelParams
+        block = blockDimX * blockDimY * blockDimZ
+        if len(values) != len(types) or not 0 < block <= THREADS:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        if not gridDimX * gridDimY * gridDimZ:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        with gpu.lock:
+            status = gpu._enter("cuLaunchKernel")
+            work = partial(gpu.kernels[name], *values)
+            return (status or gpu._enqueue(int(hStream), Node(KERNEL, work, name)),)
