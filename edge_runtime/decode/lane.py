@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode import proof
 from edge_runtime.decode.graphs import Graphs
 from edge_runtime.decode.mirror import Mirror
+from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.device.base import Buffer, Call, Program, Samples
 
@@ -25,26 +26,6 @@ LONG = 32
 """Tokens of the longest pass that is not the first of an update."""
 
 _ANSWERS = {"next_token": np.int64, "frame": np.int64, "logprob": np.float32, "margin": np.float32}
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The shape of a decoder pass: (rows, queries) tokens against `frames` of memory.
-
-    It reads cache `turn` and writes the other. With `steps` the pass goes on by itself
-    that many times, each on the token that came before; `queries` is 1 then.
-    """
-
-    rows: int
-    queries: int
-    frames: int
-    turn: int = 0
-    steps: int = 1
-
-    @property
-    def count(self) -> int:
-        """Answers of one step."""
-        return self.rows * self.queries
 
 
 class Lane:
@@ -181,9 +162,8 @@ class Lane:
         chain, rows, queries = self.chain, shape.rows, shape.queries
         hidden = [each.view((rows, queries, chain.shape.width)) for each in self.hidden]
         shares = [each.view((rows, queries, shape.frames)) for each in self.shares]
-        first = {"tokens": tokens, "table": chain.table, "hidden": hidden[0]}
-        calls = [self._bind(chain.embedding, first)]
         offered = {
+            "tokens": tokens,
             "memory_length": self.memory_length.view((rows,)),
             "table": chain.table,
             **self._memory(rows, shape.frames),
@@ -195,6 +175,10 @@ class Lane:
             ),
             "position": self._position(turn, rows),
         }
+        if chain.step is not None and queries == 1 and not shape.tiled:
+            offered["position_next"] = self._position(1 - turn, rows)
+            return [self._bind(chain.step, offered)]
+        calls = [self._bind(chain.embedding, {**offered, "hidden": hidden[0]})]
         for number, program in enumerate(chain.tiles):
             here, there = number % 2, 1 - number % 2
             offered |= {"hidden": hidden[here], "hidden_next": hidden[there]}
@@ -212,6 +196,8 @@ class Lane:
     def warm(self) -> None:
         """Capture what single updates want, and run it once; nothing where shapes are exact."""
         buckets, chained = self.buckets, self.chain.device.chained
+        if self.chain.step is not None and not proof.steps_agree(self):
+            self.chain.step = None
         self.length.host.host[...] = self.chain.shape.shortest
         for samples in buckets.sample_sizes:
             self.encode(1, samples)

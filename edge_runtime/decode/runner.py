@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_runtime.decode.lane import Lane, Pass
+from edge_runtime.decode.lane import Lane
+from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.sequence import Sequence
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update

@@ -38,6 +38,7 @@ class Chain:
             device.load(folder / f"layers_{layers.start}_{layers.stop}{device.suffix}")
             for layers in shape.tiles
         ]
+        self.step: Program | None = device.steps(folder)
         table = np.load(folder / "table.npy")
         self.dtype = table.dtype
         self.table = device.alloc(table.shape, table.dtype)

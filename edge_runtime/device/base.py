@@ -144,6 +144,13 @@ class Device(Protocol):
         """Raises `ModelMissing`, `ModelDamaged` or `DeviceError`."""
         ...
 
+    def steps(self, folder: Path) -> Program | None:
+        """Whole decoder steps of single tokens as one program, where the device has that.
+
+        Its tensors are those of the embedding and of all decoder tiles in `folder` together.
+        """
+        ...
+
     def stream(self) -> Stream: ...
 
     def copy(self, source: Buffer, target: Buffer, stream: Stream, kind: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.file import FileSource
-from edge_runtime.decode.lane import Lane, Pass
+from edge_runtime.decode.lane import Lane
+from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update

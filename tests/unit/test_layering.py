@@ -20,7 +20,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": (
-        "decode.graphs", "decode.lane", "decode.mirror", "decode.runner", "decode.tiles",
+        "decode.graphs", "decode.lane", "decode.mirror", "decode.proof", "decode.runner",
+        "decode.tiles",
     ),
     "engines": ("engines",),
     "session": ("session",),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edge_runtime.device.base import Buffer, Call, Graph, Kind, Samples, Stream
+from edge_runtime.device.base import Buffer, Call, Graph, Kind, Program, Samples, Stream
 from edge_runtime.device.cuda.arena import Arena
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget, What
@@ -88,6 +89,10 @@ class CudaDevice:
     def reclaim(self) -> None:
         """Release the memory that nobody holds any more, as the next allocation would."""
         self._arena.reclaim()
+
+    def steps(self, folder: Path) -> Program | None:
+        """See `Device`; none but what a subclass adds."""
+        return None
 
     def stream(self) -> CudaStream:
         self._open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -11,13 +12,23 @@ from edge_runtime.device.base import Buffer
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice, CudaStream
+from edge_runtime.device.step import StepProgram
+from edge_runtime.device.step.spec import FILE as STEP
 from edge_runtime.device.tensorrt.allocator import make_allocator
 from edge_runtime.device.tensorrt.engine import Engine
 from edge_runtime.device.tensorrt.logger import make_logger
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.device.tensorrt.program import TensorRTProgram
 from edge_runtime.device.tensorrt.trouble import Trouble
-from edge_runtime.errors import DeviceError, DeviceLost, ModelDamaged, ModelMissing
+from edge_runtime.errors import (
+    DeviceError,
+    DeviceLost,
+    MissingExtra,
+    ModelDamaged,
+    ModelMissing,
+)
+
+_log = logging.getLogger(__name__)
 
 CHAINED = 4
 """Decoder steps between two looks of the host: one costs less than the wait for it."""
@@ -47,9 +58,11 @@ class TensorRTDevice(CudaDevice):
         lanes: int = 0,
         graphs: bool = True,
         chained: int = 0,
+        kernels: bool = True,
     ) -> None:
         """`tensorrt` may be the name of a flavour; 0 lanes or steps are as many as serve well.
 
+        Without `kernels` of our own, single tokens go through the plans as well.
         Raises `MissingExtra` where TensorRT is not installed, `DeviceError`.
         """
         found = find_tensorrt(tensorrt) if isinstance(tensorrt, str) else tensorrt
@@ -59,6 +72,7 @@ class TensorRTDevice(CudaDevice):
         self.tensorrt = found
         self.name = "{} ({}, {}.{})".format(found.label, driver.name, *driver.capability)
         self.chained = chained or CHAINED
+        self._kernels = kernels
         self._trouble = Trouble(driver)
         self._logger = make_logger(found, self._trouble)
         self._allocator = make_allocator(found, self, self._trouble)
@@ -83,6 +97,21 @@ class TensorRTDevice(CudaDevice):
         program = TensorRTProgram(self, engine)
         self._engines.append(engine)
         return program
+
+    def steps(self, folder: Path) -> StepProgram | None:
+        """See `Device`: kernels of our own, where the engine has their weights and NVRTC is there.
+
+        Raises `ModelDamaged` or `DeviceError`.
+        """
+        self._open()
+        path = folder / STEP
+        if not self._kernels or not path.is_file():
+            return None
+        try:
+            return StepProgram(self, path)
+        except MissingExtra as error:
+            _log.warning("single tokens go through the plans, which takes longer: %s", error)
+            return None
 
     def scratch(self, stream: CudaStream) -> Buffer:
         """What any call on `stream` works in: enough for each program that is loaded."""

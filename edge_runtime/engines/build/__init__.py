@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
-from edge_runtime.engines import manifest, plans
+from edge_runtime.engines import manifest, plans, weights
 from edge_runtime.engines.board import Board, board
 from edge_runtime.engines.build.contract import Signature, signatures
 from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
@@ -21,6 +21,7 @@ from edge_runtime.engines.build.tile import Timings, Work, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
+from edge_runtime.engines.export.moonshine import step
 from edge_runtime.engines.plans import ROWS
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
@@ -164,6 +165,8 @@ class _Job:
             for graph in folder.glob("*.onnx"):
                 shutil.copyfile(graph, new / graph.name)
         _write(new / RECIPE, self.recipe)
+        arrays = weights.read(self.recipe, self.store.weights(self.recipe))
+        step.write(self.recipe, arrays, new, PRECISIONS[self.options.precision])
 
     def _seal(self, new: Path, memory: MemoryPlan, began: float) -> None:
         now = datetime.now(timezone.utc)

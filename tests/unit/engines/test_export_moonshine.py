@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from edge_runtime.decode.lane import Lane, Pass
+from edge_runtime.decode.lane import Lane
+from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update

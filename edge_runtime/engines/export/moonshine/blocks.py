@@ -36,20 +36,8 @@ def self_projections(
     """Queries (scaled), keys (both rotated) and values of self-attention, each (B,Q,H,D)."""
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
-    name += "self_attn."
-
-    def part(kind: str, rotary: int, scale: float) -> NDArray[np.float32]:
-        return layers.heads_last(weights[f"{name}{kind}_proj.weight"], heads, padded, rotary, scale)
-
-    fused = np.concatenate(
-        [
-            part("q", shape.rotary, shape.head_dim**-0.5),
-            part("k", shape.rotary, 1.0),
-            part("v", 0, 1.0),
-        ],
-        axis=1,
-    )
-    packed = g.matmul(x, g.weight(fused, name + "qkv_proj.weight"))
+    name += "self_attn"
+    packed = g.matmul(x, g.weight(qkv_weight(recipe, weights, name), name + ".qkv_proj.weight"))
     qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
     qk = g.op("Reshape", qk, g.ints(0, 0, 2 * heads, padded))
     qk = layers.rotate(g, qk, cosine, sine, shape.rotary, padded)
@@ -66,8 +54,41 @@ def output_projection(
     g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, name: str, x: str
 ) -> str:
     """The mix of the heads of the attention called `name`, back in the model's width."""
+    return g.matmul(x, g.weight(out_weight(recipe, weights, name), name + ".o_proj.weight"))
+
+
+def qkv_weight(recipe: MoonshineRecipe, weights: Weights, name: str) -> NDArray[np.float32]:
+    """(width, 3·H·D) of self-attention: queries (scaled) and keys laid out for `rotate`, values."""
     shape = recipe.architecture
-    weight = layers.heads_first(
-        weights[name + ".o_proj.weight"], shape.heads, shape.padded_head_dim
+    parts = [
+        layers.heads_last(
+            weights[f"{name}.{kind}_proj.weight"],
+            shape.heads,
+            shape.padded_head_dim,
+            rotary,
+            scale,
+        )
+        for kind, rotary, scale in (
+            ("q", shape.rotary, shape.head_dim**-0.5),
+            ("k", shape.rotary, 1.0),
+            ("v", 0, 1.0),
+        )
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def query_weight(recipe: MoonshineRecipe, weights: Weights, name: str) -> NDArray[np.float32]:
+    """(width, H·D) of cross-attention: queries, scaled."""
+    shape = recipe.architecture
+    return layers.heads_last(
+        weights[name + ".q_proj.weight"],
+        shape.heads,
+        shape.padded_head_dim,
+        scale=shape.head_dim**-0.5,
     )
-    return g.matmul(x, g.weight(weight, name + ".o_proj.weight"))
+
+
+def out_weight(recipe: MoonshineRecipe, weights: Weights, name: str) -> NDArray[np.float32]:
+    """(H·D, width) of the projection that mixes the heads."""
+    shape = recipe.architecture
+    return layers.heads_first(weights[name + ".o_proj.weight"], shape.heads, shape.padded_head_dim)

@@ -160,9 +160,7 @@ class _DecoderTile:
         if not self.padding:
             self.padding = layers.padding_mask(g, g.size(k, 2), self.length)
         normed = blocks.norm(g, recipe, weights, name + "post_attention_layernorm", x)
-        weight = layers.heads_last(
-            weights[name + "encoder_attn.q_proj.weight"], heads, padded, scale=shape.head_dim**-0.5
-        )
+        weight = blocks.query_weight(recipe, weights, name + "encoder_attn")
         q = g.matmul(normed, g.weight(weight, name + "encoder_attn.q_proj.weight"))
         keys = g.transpose(k, 0, 1, 3, 2)
         mixed, peaks = layers.attention(
