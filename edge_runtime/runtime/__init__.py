@@ -214,21 +214,21 @@ class Runtime:
 
     def _dispatch(self) -> None:
         """Give idle lanes the most urgent updates: finals first, then the longest not served."""
-        while self._decoder.idle:
+        while True:
+            now = time.perf_counter()
+            # All of them, also while no lane is idle: how long each waits is counted from here.
             wanting = [
                 (wanted, stream.served_at, stream)
                 for stream in self._streams.values()
-                if (wanted := stream.session.wants) is not None
+                if (wanted := stream.wants(now)) is not None
             ]
-            if not wanting:
+            if not wanting or not self._decoder.idle:
                 return
-            now = time.perf_counter()
             stream = min(wanting, key=lambda each: each[:2])[2]
             update = stream.session.take()
             assert update is not None
-            stream.served_at = now
             audio = stream.session.ring.pieces(update.start, update.end)
-            self._decoder.submit(Task(stream, update, audio, now))
+            self._decoder.submit(Task(stream, update, audio, stream.served(now)))
 
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner

@@ -21,7 +21,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """An update and where its audio lies; `owner` comes back with the result."""
+    """An update and where its audio lies; `owner` comes back with the result.
+
+    `wanted` is since when the owner wanted one (`time.perf_counter`).
+    """
 
     owner: Any
     update: Update

@@ -11,6 +11,7 @@ import msgspec
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.segments import Tally
+from edge_runtime.decode.update import Purpose
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.events import Closed, Event, Overrun, Partial
 from edge_runtime.events import Warning as WarningEvent
@@ -31,6 +32,7 @@ class Stream:
         self.session = session
         self.slot = slot
         self.served_at = 0.0
+        self.wanted_at: float | None = None
         self.counted = Tally()
         self._changed = changed
         self._events: deque[Event] = deque()
@@ -97,6 +99,21 @@ class Stream:
         if events:
             self._readable.set()
         self._moved.set()
+
+    def wants(self, now: float) -> Purpose | None:
+        """What the device should do for it next; since when it wants anything is noted."""
+        wanted = self.session.wants
+        if wanted is None:
+            self.wanted_at = None
+        elif self.wanted_at is None:
+            self.wanted_at = now
+        return wanted
+
+    def served(self, now: float) -> float:
+        """A lane takes what it wants; gives since when it wanted anything."""
+        wanted_at = now if self.wanted_at is None else self.wanted_at
+        self.served_at, self.wanted_at = now, None
+        return wanted_at
 
     def warn(self, error: EdgeRuntimeError) -> None:
         """Tell the reader of an error: once for each code, until `relieved`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,6 +24,14 @@ def runtime(make) -> Runtime:
 
 def sound(frames: int, level: float) -> np.ndarray:
     return np.full(frames * FRAME, level, np.float32)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")
 
 
 async def until_closed(stream: Stream) -> Closed:
@@ -135,3 +145,55 @@ async def test_speculations_that_speech_overtakes_are_counted(runtime: Runtime) 
         assert metrics.value("edge_runtime_speculations_overtaken_total") == 0
         await stream.feed(sound(10, 1.0))
         assert await counted("edge_runtime_speculations_overtaken_total") == 1
+
+
+async def test_an_update_queues_from_when_it_is_wanted_until_a_lane_has_it(
+    runtime: Runtime, devices
+) -> None:
+    """The one lane is held by the first stream: the second waits, and the first never did."""
+    turn = np.append(sound(40, 1.0), sound(30, 0.0))
+    device = devices["cpu"]
+    async with runtime.serving():
+        first, second = (runtime.open(Options(partials=False)) for _ in "ab")
+        device.held = {first.session.name}
+        began = time.perf_counter()
+        await first.feed(turn)
+        await until(lambda: not first.session.due)
+        heard = time.perf_counter()
+        await second.feed(turn)
+        await until(lambda: second.wanted_at is not None and not second.session.due)
+        seen = time.perf_counter()
+        await asyncio.sleep(0.3)
+        freed = time.perf_counter()
+        device.free.set()
+        for stream in (first, second):
+            stream.stop()
+            await asyncio.wait_for(until_closed(stream), 5)
+        ended = time.perf_counter()
+
+    def queued(purpose: str) -> float:
+        return runtime.metrics.value(
+            "edge_runtime_stage_seconds_sum", purpose=purpose, stage="queue"
+        )
+
+    # The first was taken at once, on speculation; the second came too late for that.
+    assert device.ran == [first.session.name, second.session.name]
+    assert 0 <= queued("speculative") <= heard - began
+    assert 0.3 <= freed - seen <= queued("final") <= ended - heard
+
+
+async def test_what_is_not_wanted_any_more_does_not_queue(runtime: Runtime, devices) -> None:
+    """Speech goes on before a lane was free for the speculation that its pause was the end."""
+    device = devices["cpu"]
+    async with runtime.serving():
+        first, second = (runtime.open(Options(partials=False)) for _ in "ab")
+        device.held = {first.session.name}
+        await first.feed(np.append(sound(40, 1.0), sound(30, 0.0)))
+        await until(lambda: not first.session.due)
+        await second.feed(np.append(sound(30, 1.0), sound(6, 0.0)))
+        await until(lambda: second.wanted_at is not None and not second.session.due)
+        await second.feed(sound(10, 1.0))
+        await until(lambda: not second.session.due)
+        assert second.session.wants is None
+        assert second.wanted_at is None
+        device.free.set()
