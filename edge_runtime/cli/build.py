@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from edge_runtime.audio import RATE
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
 from edge_runtime.engines.build import build as make
 from edge_runtime.engines.engine import Engine, read
@@ -32,12 +33,13 @@ def build(
         str, typer.Argument(metavar="MODEL", help="A model that was pulled, or a recipe (.toml).")
     ],
     precision: Annotated[
-        Literal["fp16", "fp32"], typer.Option(help="What weights and activations are.")
-    ] = "fp16",
+        Literal["fp16", "fp32"] | None,
+        typer.Option(help="What weights and activations are [fp16]."),
+    ] = None,
     tensorrt: Annotated[
-        Literal["auto", "tensorrt", "tensorrt_rtx"],
-        typer.Option(help="Which library builds; auto takes the first that is installed."),
-    ] = "auto",
+        Literal["auto", "tensorrt", "tensorrt_rtx"] | None,
+        typer.Option(help="Which library builds; auto takes the first that is installed [auto]."),
+    ] = None,
     workspace_mb: Annotated[
         int | None,
         typer.Option(metavar="N", help="Scratch memory of kernels [a quarter of what is free]."),
@@ -47,27 +49,35 @@ def build(
         typer.Option(metavar="N,N…", help="Layers in each decoder tile [as the recipe says]."),
     ] = None,
     rows: Annotated[int, typer.Option(metavar="N", help="Streams in the largest batch.")] = ROWS,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", min=0.5, max=600, help="Longest audio at a time [as the settings have it]."
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings: they say how long a segment gets."),
+        typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Build even what is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one line of JSON.")] = False,
 ) -> None:
     """Build a model's TensorRT engine into the store.
 
-    An engine serves the exact TensorRT version that built it. One that is there is kept.
+    It serves only with the TensorRT version that built it. One that is there is kept. What
+    no option says is as the settings have it: precision, library, how long a segment gets.
     """
     from edge_runtime.config import load
     from edge_runtime.session import longest
 
+    settings = load(config)
     options = BuildOptions(
-        precision=precision,
-        tensorrt=tensorrt,
+        precision=precision or settings.computing.precision,
+        tensorrt=tensorrt or settings.computing.tensorrt,
         workspace_mb=workspace_mb,
         split=None if split is None else _split(split),
         rows=rows,
-        samples=longest(load(config)),
+        samples=longest(settings) if seconds is None else round(seconds * RATE),
         again=again,
     )
     recipe, began = load_recipe(model), time.monotonic()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from edge_runtime.audio import RATE
 from edge_runtime.device.tensorrt.module import find_tensorrt, installed
 from edge_runtime.engines.board import Board
 from edge_runtime.engines.engine import Engine, EngineInfo, engines
@@ -13,8 +14,8 @@ from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store, graphs_fingerprint
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing, RecipeError
 
-ROWS = 12
-"""Rows of the largest batch that engines are built for by default."""
+ROWS, SAMPLES = 12, 278_400
+"""The largest batch that engines are built for by default: rows, and samples (16 kHz) of each."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,16 @@ class Wanted:
     samples: int = 1
     queries: int = 1
 
-    def command(self, model: str, rows: int = ROWS) -> str:
-        """The line that builds such an engine, for `rows` rows or as many as it must take."""
+    def command(self, model: str, rows: int = ROWS, samples: int = SAMPLES) -> str:
+        """The line that builds such an engine, for this batch or as large as it must take."""
         parts = ["edge-runtime build", model, f"--precision {self.precision}"]
         parts.append(f"--tensorrt {self.tensorrt}")
         if self.split is not None:
             parts.append(f"--split {','.join(map(str, self.split))}")
         if (most := max(rows, self.rows)) != ROWS:
             parts.append(f"--rows {most}")
+        if (longest := max(samples, self.samples)) > SAMPLES:
+            parts.append(f"--seconds {-(-longest // RATE)}")
         return " ".join(parts)
 
 
@@ -90,7 +93,7 @@ def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
     raise EngineMismatch(
         f"the engine {engine.folder.name} of {recipe.name} differs in "
         f"{', '.join(map(str, unlike))}",
-        f"Run: {wanted.command(recipe.name, engine.info.rows)}",
+        f"Run: {wanted.command(recipe.name, engine.info.rows, engine.info.samples)}",
     )
 
 

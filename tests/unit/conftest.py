@@ -6,6 +6,7 @@ import importlib.util
 import json
 import platform
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,9 @@ def made_up(made_up_path) -> MoonshineRecipe:
     return recipe
 
 
-@pytest.fixture
-def made_up_store(made_up, tmp_path, monkeypatch) -> Store:
-    """A store that has the made-up model, and is the one that commands use."""
+@pytest.fixture(scope="session")
+def made_up_kept(made_up, tmp_path_factory) -> Path:
+    """The root of a store that has the made-up model, its graphs and no engine."""
     from safetensors.numpy import save_file
 
     random = np.random.default_rng(3)
@@ -54,8 +55,7 @@ def made_up_store(made_up, tmp_path, monkeypatch) -> Store:
         name: random.normal(0, 0.2, shape).astype(np.float32)
         for name, shape in moonshine_shapes(made_up.architecture).items()
     }
-    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "store"))
-    store = Store(tmp_path / "store")
+    store = Store(tmp_path_factory.mktemp("made-up"))
     with (
         store.lock(made_up.name),
         store.replacing(store.root / made_up.name / "weights", "a test") as new,
@@ -63,7 +63,16 @@ def made_up_store(made_up, tmp_path, monkeypatch) -> Store:
         save_file(arrays, new / "model.safetensors")
         vocabulary = {f"t{number}": number for number in range(50)}
         (new / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}))
-    return store
+    for precision in ("fp16", "fp32"):
+        store.graphs(made_up, precision)
+    return store.root
+
+
+@pytest.fixture
+def made_up_store(made_up_kept, tmp_path, monkeypatch) -> Store:
+    """A copy of it, which is the store that commands use."""
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "store"))
+    return Store(shutil.copytree(made_up_kept, tmp_path / "store"))
 
 
 @pytest.fixture

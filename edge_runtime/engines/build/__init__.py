@@ -22,7 +22,7 @@ from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
 from edge_runtime.engines.export.moonshine import step
-from edge_runtime.engines.plans import ROWS
+from edge_runtime.engines.plans import ROWS, SAMPLES
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
@@ -42,7 +42,7 @@ class BuildOptions:
     workspace_mb: int | None = None
     split: tuple[int, ...] | None = None
     rows: int = ROWS
-    samples: int = 278_400
+    samples: int = SAMPLES
     again: bool = False
 
     def __post_init__(self) -> None:

@@ -74,6 +74,14 @@ def test_build_on_a_board_ends_with_serving(made_up_path, on_a_board) -> None:
     )
 
 
+def test_build_takes_what_no_option_says_from_the_settings(build, tmp_path) -> None:
+    settings = tmp_path / "config.toml"
+    settings.write_text('[computing]\nprecision = "fp32"\ntensorrt = "tensorrt"\n')
+    said = build("--config", str(settings), "--rows", "1")  # the option says tensorrt_rtx
+    assert said["engine"]["precision"] == "fp32"
+    assert not build("--precision", "fp32", "--rows", "1")["built_now"]
+
+
 def test_build_takes_its_options_and_the_cap_of_the_settings(build, tmp_path) -> None:
     settings = tmp_path / "config.toml"
     settings.write_text("[listening]\ncap_ms = 8000\n")
@@ -87,6 +95,7 @@ def test_build_takes_its_options_and_the_cap_of_the_settings(build, tmp_path) ->
     assert (info["precision"], info["split"], info["rows"]) == ("fp32", [3], 3)
     assert info["workspace_mb"] == 77
     assert info["samples"] == (8000 + 400 + 1000) * 16
+    assert build("--rows", "1", "--seconds", "1.5")["engine"]["samples"] == 24_000
     assert not build("--precision", "fp32", "--split", "3", "--rows", "3",
                      "--config", str(settings))["built_now"]  # fmt: skip
 
@@ -120,7 +129,8 @@ def test_build_refuses_what_does_not_fit(made_up_path, monkeypatch) -> None:
     assert "--workspace-mb " in fix
 
 
-def test_build_draws_a_bar_for_each_tile_at_a_terminal(made_up_path) -> None:
+def test_build_draws_a_bar_for_each_tile_at_a_terminal(made_up_path, made_up_store) -> None:
+    made_up_store.forget_graphs("made-up")
     ours, theirs = pty.openpty()
     line = [sys.executable, "-m", "edge_runtime", "build", str(made_up_path)]
     process = subprocess.Popen(
@@ -149,7 +159,7 @@ def test_build_ends_at_ctrl_c_with_130(made_up_path, made_up_store) -> None:
             [sys.executable, "-m", "edge_runtime", "build", str(made_up_path)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        time.sleep(3)
+        time.sleep(2)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 130
@@ -225,13 +235,29 @@ def test_rm_asks_for_a_choice_and_for_a_yes(build, made_up_store) -> None:
     one = run("engines", "rm", "made-up", "--engine", half["fingerprint"][:6], "--yes")
     assert one.stdout.startswith(f"made-up: deleted {half['fingerprint']}, ")
     assert [engine.folder.name for engine in engines(made_up_store)] == [full["fingerprint"]]
-    build()
     assert run("engines", "rm", "made-up", "--all", "--yes").exit_code == 0
     assert list(engines(made_up_store)) == []
     none = run("engines", "rm", "made-up")
     assert none.exit_code == 1
     assert "there is no engine of made-up" in none.stderr
     assert (made_up_store.root / "made-up" / "weights" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 1), ("y", 0, 0)])
+def test_rm_asks_at_a_terminal(build, made_up_store, answer, code, left) -> None:
+    build()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edge_runtime", "engines", "rm", "made-up"],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.write(ours, f"{answer}\n".encode())
+    _, err = process.communicate(timeout=20)
+    os.close(ours)
+    os.close(theirs)
+    assert "of made-up, " in err
+    assert process.returncode == code
+    assert len(list(engines(made_up_store))) == left
 
 
 def test_export_and_import_carry_an_engine(build, on_a_board, tmp_path, monkeypatch) -> None:

@@ -75,13 +75,14 @@ def leftovers(store, recipe) -> list[str]:
 
 @pytest.mark.parametrize("precision", ["fp16", "fp32"])
 def test_an_engine_holds_all_that_a_board_needs(made_up, made_up_store, precision) -> None:
+    made_up_store.forget_graphs(made_up.name)
     told = Told()
     folder = build(made_up, made_up_store, replace(RTX, precision=precision), told)
     tiles = ["encoder", "embedding", "layers_0_1", "layers_1_3"]
     assert {path.name for path in folder.iterdir()} == {
         *(f"{tile}.plan" for tile in tiles),
         "table.npy", "shape.json", "vocabulary.json", "recipe.json", "engine.json",
-        "manifest.json",
+        "step.npz", "manifest.json",
     }  # fmt: skip
     for tile in tiles:
         assert (folder / f"{tile}.plan").read_bytes()[:4] == b"vtrt"
@@ -109,7 +110,8 @@ def test_what_is_there_is_kept_until_again(made_up, made_up_store) -> None:
     first = build(made_up, made_up_store, RTX)
     before = (first / "engine.json").stat().st_ino
     told = Told()
-    assert build(made_up, made_up_store, RTX, told) == first
+    # The workspace is no part of what an engine is for.
+    assert build(made_up, made_up_store, replace(RTX, workspace_mb=64), told) == first
     assert told.there == [first]
     assert not told.tiles
     assert (first / "engine.json").stat().st_ino == before
@@ -122,17 +124,17 @@ def test_what_is_there_is_kept_until_again(made_up, made_up_store) -> None:
     assert (first / "encoder.plan").is_file()
 
 
-def test_everything_that_must_match_makes_another_folder(made_up, made_up_store) -> None:
-    options = [
-        RTX, replace(RTX, precision="fp32"), replace(RTX, split=(3,)), replace(RTX, rows=1),
-        replace(RTX, samples=17_000),
-    ]  # fmt: skip
-    folders = {build(made_up, made_up_store, each) for each in options}
-    assert len(folders) == len(options)
-    # The workspace is no part of what an engine is for.
-    build(made_up, made_up_store, replace(RTX, workspace_mb=64))
+def test_another_split_is_another_engine_beside(made_up, made_up_store) -> None:
+    folders = {build(made_up, made_up_store, replace(RTX, split=tiles)) for tiles in (None, (3,))}
     assert {engine.folder for engine in engines(made_up_store)} == folders
-    assert (build(made_up, made_up_store, replace(RTX, split=(3,))) / "layers_0_3.plan").is_file()
+    assert len(folders) == 2
+    assert {path.name for folder in folders for path in folder.glob("layers*")} == {
+        "layers_0_1.plan", "layers_1_3.plan", "layers_0_3.plan",
+    }  # fmt: skip
+    # The split that the recipe names is no other.
+    told = Told()
+    build(made_up, made_up_store, replace(RTX, split=(1, 2)), told)
+    assert told.there
 
 
 def test_graphs_and_engines_lie_side_by_side(made_up, made_up_store) -> None:

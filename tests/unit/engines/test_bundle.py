@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +24,19 @@ pytestmark = pytest.mark.usefixtures("needs_rtx")
 HERE = Board((8, 7), "Orin", "", "", 1 << 32, "board")
 
 
-@pytest.fixture
-def engine(made_up, made_up_store) -> Engine:
+@pytest.fixture(scope="module")
+def built(made_up, made_up_kept, tmp_path_factory) -> Engine:
+    """Built once; its store has nothing else to do."""
+    store = Store(shutil.copytree(made_up_kept, tmp_path_factory.mktemp("built") / "store"))
     options = BuildOptions(tensorrt="tensorrt_rtx", rows=1, samples=16_000)
-    folder = build(made_up, made_up_store, options)
+    folder = build(made_up, store, options)
     (folder / "encoder.plan.cache").write_bytes(b"kernels")
     return read(folder)
+
+
+@pytest.fixture
+def engine(built, tmp_path) -> Engine:
+    return read(shutil.copytree(built.folder, tmp_path / "engine"))
 
 
 @pytest.fixture

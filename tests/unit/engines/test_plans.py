@@ -62,12 +62,22 @@ def test_what_was_built_is_found(made_up, made_up_store, info, put) -> None:
     assert find(made_up_store, made_up, replace(WANTED, capability=None)).folder == folder
 
 
+@pytest.mark.parametrize("field", EngineInfo.__struct_fields__)
+def test_the_fingerprint_is_of_what_must_match(info, field) -> None:
+    old = getattr(info, field)
+    kinds = {str: "other", int: 99, float: 9.5, tuple: (6,), dict: {"a": "b"}}
+    other = msgspec.structs.replace(info, **{field: kinds[type(old)]})
+    told = {"gpu", "l4t", "driver", "built", "seconds", "host", "workspace_mb"}
+    assert (other.fingerprint == info.fingerprint) == (field in told)
+
+
 def test_where_none_was_built_the_command_is_named(made_up, made_up_store) -> None:
     with pytest.raises(ModelMissing) as caught:
-        find(made_up_store, made_up, replace(WANTED, split=(3,), rows=20))
+        find(made_up_store, made_up, replace(WANTED, split=(3,), rows=20, samples=480_001))
     assert "no engine of made-up was ever built" in caught.value.message
     assert caught.value.fix == (
-        "Run: edge-runtime build made-up --precision fp16 --tensorrt tensorrt --split 3 --rows 20"
+        "Run: edge-runtime build made-up --precision fp16 --tensorrt tensorrt --split 3 --rows 20 "
+        "--seconds 31"
     )
 
 
@@ -90,6 +100,11 @@ BUILD = "Run: edge-runtime build made-up --precision fp16 --tensorrt tensorrt"
         ({"target": ("8.6",)}, "target (wanted 8.7, found 8.6)", BUILD),
         ({"rows": 3}, "rows (wanted 4, found 3)", f"{BUILD} --rows 4"),
         ({"samples": 199_999}, "samples (wanted 200000, found 199999)", BUILD),
+        (
+            {"samples": 300_000, "rows": 1},
+            "rows (wanted 4, found 1)",
+            f"{BUILD} --rows 4 --seconds 19",
+        ),
         ({"queries": 15}, "queries (wanted 16, found 15)", BUILD),
         ({"split": (4,)}, "recipe (wanted another number", f"{BUILD} --split 4"),
     ],
@@ -102,9 +117,7 @@ def test_a_mismatch_names_field_and_command(
         find(made_up_store, made_up, WANTED)
     assert isinstance(caught.value, DeviceError)
     assert caught.value.code == "engine_mismatch"
-    (field, *_), message = was, caught.value.message
-    assert said in message
-    assert f"differs in {said[: said.index(' ')]}" in message or field in message
+    assert f" of made-up differs in {said}" in caught.value.message
     assert caught.value.fix == fix
 
 
