@@ -64,6 +64,7 @@ class Session:
         )
         self._turns = 0
         self._floor = 0
+        self._headroom = 0
         self._stopped = False
 
     @property
@@ -161,11 +162,23 @@ class Session:
     def take(self) -> Update | None:
         """The update that `wants` announced; it counts as in flight until `accept`."""
         purpose = self.wants
-        return None if purpose is None else self._segments.take(purpose, self.heard_samples)
+        if purpose is None:
+            return None
+        safe = self.ring.written + self._headroom - self.ring.capacity
+        return self._segments.take(purpose, self.heard_samples, safe)
 
     def accept(self, hypothesis: Hypothesis) -> list[Event]:
-        """Take in what was decoded for an update that `take` gave."""
-        return self._segments.accept(hypothesis)
+        """Take in what was decoded for an update that `take` gave.
+
+        Where its audio was overwritten meanwhile, nobody knows what was decoded: a final is
+        wanted again, of what there still is.
+        """
+        update = hypothesis.update
+        if self.ring.holds(update.start):
+            return self._segments.accept(hypothesis)
+        # While audio is being lost, windows begin with as much to spare as this one lacked.
+        self._headroom += (self.ring.oldest - update.start) * 3 // 2
+        return self._segments.overwritten(update)
 
     def lost(self, update: Update) -> list[Event]:
         """The device failed at an update: the segment goes on, a final comes out empty."""

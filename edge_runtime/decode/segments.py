@@ -144,8 +144,11 @@ class Segments:
             return Purpose.PARTIAL
         return None
 
-    def take(self, purpose: Purpose, heard: int) -> Update:
-        """The update that `wants` announced; it counts as in flight until `accept`."""
+    def take(self, purpose: Purpose, heard: int, safe: int) -> Update:
+        """The update that `wants` announced; it counts as in flight until `accept`.
+
+        Audio before `safe` may be overwritten before it is read: it is left out, at most a half.
+        """
         if purpose is Purpose.FINAL:
             segment = next(s for s in self._pending if not s.in_flight)
             segment.in_flight = True
@@ -155,6 +158,7 @@ class Segments:
             segment = self.open
             end = heard if purpose is Purpose.PARTIAL else segment.paused
         assert end is not None
+        segment.start = max(segment.start, min(safe, (segment.start + end) // 2))
         update = self._update(segment, purpose, end)
         if purpose is not Purpose.FINAL:
             self._flight = update
@@ -210,13 +214,14 @@ class Segments:
         """The device failed at an update: the segment goes on, a final comes out empty."""
         if update.purpose is Purpose.FINAL:
             return self.accept(_nothing(update))
-        self._flight = None
         segment = self._find(update.segment)
         if segment is not None:
             segment.covered = update.end
-            if update.purpose is Purpose.SPECULATIVE and update.end == segment.end:
-                segment.in_flight = False  # it was to be the final
-        return []
+        return self.give_back(update)
+
+    def overwritten(self, update: Update) -> list[Event]:
+        """Its audio went before it was decoded: a final is due again, of what there still is."""
+        return self.give_back(update) if update.purpose is Purpose.FINAL else self.lost(update)
 
     def give_back(self, update: Update) -> list[Event]:
         """What `take` gave will not be decoded, through no fault of its own: it is due again."""
@@ -225,7 +230,8 @@ class Segments:
         segment = self._find(update.segment)
         if update.purpose is not Purpose.FINAL:
             self._flight = None
-        if segment is None or update.end != segment.end:
+        # Its own final may be under way, of a window that ends where a partial's did.
+        if segment is None or update.end != segment.end or update.purpose is Purpose.PARTIAL:
             return []
         segment.in_flight = False
         return self._gone(segment) if update.end <= segment.start else []

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from edge_runtime.audio import FRAME
+from edge_runtime.audio import FRAME, RATE
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
-from edge_runtime.events import Closed, Final, SpeechEnd
+from edge_runtime.events import Closed, Final, Overrun, Partial, SpeechEnd
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.runtime import Options, Runtime, Stream
+from edge_runtime.runtime import Options, Runtime, Stream, decoder
+from tests.fakes.lanes import FakeRunner
 
 
 @pytest.fixture
@@ -197,3 +199,41 @@ async def test_what_is_not_wanted_any_more_does_not_queue(runtime: Runtime, devi
         assert second.session.wants is None
         assert second.wanted_at is None
         device.free.set()
+
+
+@pytest.mark.parametrize("purpose", ["final", "partial"])
+async def test_what_a_slow_lane_reads_too_late_is_not_believed(
+    make, devices, monkeypatch: pytest.MonkeyPatch, purpose: str
+) -> None:
+    """A live source overwrites the beginning meanwhile: what is told is that of the rest."""
+
+    class Slow(FakeRunner):
+        """Says a word for each ten frames of sound that it finds, when it looks at last."""
+
+        def run(self, updates, audio) -> list[Hypothesis]:
+            (said,) = super().run(updates, audio)
+            found = sum(int(piece.sum()) for piece in audio[0]) // (10 * FRAME)
+            return [replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
+                            margins=(5.0,) * found, frames=(0,) * found)]  # fmt: skip
+
+    monkeypatch.setattr(decoder, "Runner", Slow)
+    runtime, device = make("cpu"), devices["cpu"]
+    async with runtime.serving():
+        stream = runtime.open(Options(partials=purpose == "partial"))
+        device.held = {stream.session.name}
+        stream.offer(sound(42, 1.0))
+        if purpose == "final":
+            stream.offer(sound(30, 0.0))
+        await until(lambda: not runtime._decoder.idle and not stream.session.due)
+        lost = 10 * FRAME
+        stream.offer(np.zeros(stream.session.room + lost, np.float32))
+        device.free.set()
+        stream.stop()
+        events = [event async for event in stream]
+    (overrun,) = [event for event in events if isinstance(event, Overrun)]
+    assert overrun.dropped_ms == lost * 1000 // RATE
+    # Half as much again as was lost is left out, for what may come meanwhile.
+    begin = lost * 5 // 2 / RATE
+    partials = {(e.start, e.stable + e.unstable) for e in events if isinstance(e, Partial)}
+    assert partials == ({(begin, "a")} if purpose == "partial" else set())
+    assert [(e.start, e.text) for e in events if isinstance(e, Final)] == [(begin, "a")]

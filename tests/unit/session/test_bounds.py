@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.config import Config, Listening
+from edge_runtime.decode.update import Purpose
 from edge_runtime.events import Closed, Final, Flushed, Overrun, SpeechEnd, SpeechStart, encode
 from edge_runtime.session import Options, Session
 
@@ -112,26 +113,101 @@ def test_a_segment_whose_audio_is_gone_ends_empty(open_client, legal) -> None:
     legal(client.events)
 
 
-def test_a_result_for_audio_that_has_gone_is_still_a_result(open_client, legal, said) -> None:
+def test_a_final_whose_audio_went_while_it_was_decoded_is_decoded_again(
+    open_client, legal, said
+) -> None:
+    """Nobody knows what the device read: what it made of that is not believed."""
     client = open_client(seconds=4.0, auto=False)
-    client.speak(40)
+    client.speak(60)
     client.pause(20)
-    update = client.take()
-    for _ in range(6):
-        client.events += client.session.feed(np.zeros(RATE, np.float32))
-    client.answer(update)
-    assert client.finals[0].text == said(0, 3)
-    assert client.finals[0].start <= client.finals[0].end
+    first = client.take(Purpose.FINAL)
+    assert first.start == 0
+    lost = 10 * FRAME
+    client.events += client.session.feed(np.zeros(client.session.room + lost, np.float32))
+    client.answer(first, "x1 x2 x3")
+    assert client.finals == []
+    again = client.take(Purpose.FINAL)
+    # As much to spare as the first lacked, and half as much again.
+    assert (again.start, again.end) == (lost + lost * 3 // 2, first.end)
+    client.answer(again)
+    (final,) = client.finals
+    assert (final.text, final.start) == (said(2, 5), again.start / RATE)
     legal(client.events)
 
 
-def test_a_long_text_is_believed_when_its_audio_has_gone_meanwhile(open_client, said) -> None:
+def test_a_final_whose_audio_is_all_gone_by_its_result_is_empty(open_client, legal) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(40)
+    client.pause(20)
+    update = client.take(Purpose.FINAL)
+    for _ in range(6):
+        client.events += client.session.feed(np.zeros(RATE, np.float32))
+    client.answer(update)
+    assert [final.text for final in client.finals] == [""]
+    assert client.session.wants is None
+    legal(client.events)
+
+
+def test_a_partial_whose_audio_went_while_it_was_decoded_is_dropped(
+    open_client, legal, said
+) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(60)
+    update = client.take(Purpose.PARTIAL)
+    client.events += client.session.feed(np.zeros(client.session.room + RATE, np.float32))
+    client.answer(update, "x1 x2 x3")
+    assert client.partials == []
+    client.session.feed(np.zeros(20 * FRAME - client.session.ring.written % FRAME, np.float32))
+    while client.session.due:
+        client.events += client.session.heard(0.02)
+    final = client.take(Purpose.FINAL)
+    assert final.start >= client.session.ring.oldest > RATE
+    assert final.draft == ()  # nothing of it is left
+    client.answer(final)
+    assert client.finals[0].text in said(0, 5)
+    legal(client.events)
+
+
+def test_a_speculation_whose_audio_went_is_no_final(open_client, legal, said) -> None:
+    client = open_client(seconds=4.0, auto=False)
+    client.speak(60)
+    client.pause(8)
+    update = client.take(Purpose.SPECULATIVE)
+    client.pause(20)
+    client.events += client.session.feed(np.zeros(client.session.room + 10 * FRAME, np.float32))
+    client.answer(update, "x1 x2 x3")
+    assert client.finals == []
+    client.answer(client.take(Purpose.FINAL))
+    assert client.finals[0].text == said(2, 5)
+    legal(client.events)
+
+
+def test_windows_keep_clear_of_what_will_be_overwritten_next(open_client) -> None:
+    """A device too slow for a live source must not decode all of it twice."""
+    client = open_client(seconds=6.0, auto=False)
+    for _ in range(3):
+        client.speak(40)
+        client.pause(20)
+    updates = []
+    while client.session.waiting:
+        client.session.feed(np.zeros(client.session.room, np.float32))  # full to the brim
+        updates.append(client.take(Purpose.FINAL))
+        client.session.feed(np.zeros(10 * FRAME, np.float32))  # what comes while it is decoded
+        client.answer(updates[-1])
+    assert [update.segment for update in updates] == [1, 1, 2, 3]
+    assert [final.text for final in client.finals] == ["w2 w3", "w4 w5 w6 w7", "w8 w9 w10 w11"]
+
+
+def test_a_long_text_is_believed_when_its_audio_has_gone_since(open_client, said) -> None:
     client = open_client(seconds=6.0, auto=False)
     client.speak(110)
-    client.pause(20)
-    update = client.take()
-    client.session.feed(np.zeros(client.session.room + 3 * RATE, np.float32))
+    client.pause(8)
+    update = client.take(Purpose.SPECULATIVE)
     client.answer(update)
+    client.pause(2)
+    client.session.feed(np.zeros(client.session.room + 3 * RATE, np.float32))
+    while client.session.due:
+        client.events += client.session.heard(0.02)
     (final,) = client.finals
     assert (final.text, final.rejected) == (said(0, 10), None)
     assert final.start == update.start / RATE

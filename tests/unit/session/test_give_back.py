@@ -59,6 +59,23 @@ def test_a_partial_of_a_segment_that_is_closed_leaves_its_final_alone(open_clien
     assert client.finals[0].text == said(0, 5)
 
 
+def test_a_partial_that_ended_where_the_segment_does_leaves_its_final_alone(
+    open_client, said
+) -> None:
+    """A flush: the final has the partial's very window, and runs on another lane."""
+    for undone in ("give_back", "lost"):
+        client = open_client(auto=False)
+        client.speak(60)
+        partial = client.take(Purpose.PARTIAL)
+        client.flush()
+        final = client.take(Purpose.FINAL)
+        assert final.end == partial.end
+        getattr(client.session, undone)(partial)
+        assert client.session.wants is None
+        client.answer(final)
+        assert client.finals[0].text == said(0, 5)
+
+
 def test_a_final_whose_audio_is_gone_by_now_comes_out_empty(open_client, legal) -> None:
     client = open_client(seconds=4.0, auto=False)
     client.speak(60)
