@@ -16,7 +16,6 @@ from edge_runtime.engines.pull import Pulled, Step
 from edge_runtime.engines.pull import pull as bring
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store, Stored
-from edge_runtime.errors import ConfigError
 
 EXAMPLES = """\
 edge-runtime pull moonshine-tiny-en              the default model, and the voice detector
@@ -48,11 +47,15 @@ def pull(
         _list(store, as_json)
         return
     if not models:
-        raise ConfigError("no model named", "Run: edge-runtime pull moonshine-tiny-en, or --list.")
+        raise typer.BadParameter(
+            "no model named. Run: edge-runtime pull moonshine-tiny-en, or --list."
+        )
     if folder is not None and source is not None:
-        raise ConfigError("--from and --source are both given", "Use one of them.")
+        raise typer.BadParameter("--from and --source are both given. Use one of them.")
     if folder is not None and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder", "Give --from the folder with the files.")
+        raise typer.BadParameter(
+            f"{folder} is not a folder. Give --from the folder with the files."
+        )
     recipes = [load_recipe(model) for model in models]
     done: dict[str, Pulled] = {}
     with _Bars(shown=not as_json) as bars:

@@ -98,6 +98,27 @@ def test_options_that_do_not_go_together_are_wrong_usage(args: list[str], why: s
     assert "Traceback" not in said.stderr
 
 
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ([], "no model named. Run: edge-runtime pull moonshine-tiny-en, or --list."),
+        (
+            ["silero-vad", "--from", ".", "--source", "hub"],
+            "--from and --source are both given. Use one of them.",
+        ),
+        (
+            ["silero-vad", "--from", "/no/such/folder"],
+            "/no/such/folder is not a folder. Give --from the folder with the files.",
+        ),
+    ],
+)
+def test_pulling_nothing_or_from_nowhere_is_wrong_usage(args: list[str], why: str) -> None:
+    said = run("pull", *args)
+    assert said.returncode == 2
+    assert why in said.stderr
+    assert said.stdout == ""
+
+
 def test_listen_wants_one_source() -> None:
     assert run("listen").returncode == 2
     assert run("listen", "--mic", "a.wav").returncode == 2
