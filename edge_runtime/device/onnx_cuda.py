@@ -53,8 +53,8 @@ RUN = {"disable_synchronize_execution_providers": "1"}
 CHAINED = 1
 """A call takes the host longer than the GPU: a step beyond the end is dearer than a look."""
 
-_FAILURE = re.compile(r"(?:CUDA|CUDNN|CUBLAS) (?:failure|error) (\d+)", re.IGNORECASE)
-_OURS = re.compile(rf"{_FAILURE.pattern}|failed to allocate", re.IGNORECASE)
+_FAILURE = re.compile(r"\bCUDA (?:failure|error) (\d+)", re.IGNORECASE)
+_OURS = re.compile(r"(CUDA|CUDNN|CUBLAS) (failure|error) \d|failed to allocate", re.IGNORECASE)
 
 
 class OnnxCudaProgram(OnnxProgram):

@@ -35,6 +35,7 @@ class Decoder:
         self._engine: Engine | None = None
         self._flying: dict[int, Task] = {}
         self._moving: asyncio.Task[None] | None = None
+        self._lost: list[object] = []
         self.dead: EdgeRuntimeError | None = None
         """Why nothing is decoded any more."""
 
@@ -127,6 +128,8 @@ class Decoder:
     def _lose(self, engine: Engine, task: Task, error: DeviceLost) -> None:
         """Leave a device for good: whatever was given to it goes back."""
         _log.critical("%s is lost: %s", self.loaded.device.name, error)
+        # Kept for good: libraries call the device as they let go of it, which may end the process.
+        self._lost += [self.loaded, self._meter]
         lost = [task, *self._flying.values()]
         self._flying.clear()
         self._engine = None

@@ -206,6 +206,7 @@ def test_a_session_that_ended_up_on_the_cpu_is_an_error(
     [
         ("BFCArena: Failed to allocate memory for requested buffer of size 4096", DeviceError),
         ("CUDA failure 2: out of memory ; GPU=0 ; hostname=board", DeviceError),
+        ("CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED", DeviceError),
         ("Protobuf parsing failed.", ModelDamaged),
     ],
 )
@@ -226,6 +227,7 @@ def test_a_full_gpu_is_not_a_damaged_model(
         ("CUDA failure 700: an illegal memory access was encountered ; GPU=0", DeviceLost),
         ("CUDA error 719: unspecified launch failure", DeviceLost),
         ("CUDA failure 2: out of memory ; GPU=0", DeviceError),
+        ("CUBLAS failure 700: a number of its own", DeviceError),
         ("CUDA failure 98765: something new", DeviceError),
         ("Non-zero status code returned while running Concat node", DeviceError),
     ],
