@@ -12,7 +12,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
 
     threshold: float = 0.5
-    release: float = 0.15
+    release: float = 0.2
     strong: float = 0.8
     evidence: int = 4
     lag_ms: int = 96

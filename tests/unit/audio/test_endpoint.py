@@ -54,10 +54,11 @@ def test_the_detectors_lag_counts_as_silence() -> None:
 
 
 def test_weak_words_hang_on_to_a_turn_but_begin_none() -> None:
-    endpointer = Endpointer(Listening(release=0.2), 500)
-    assert hear(endpointer, (0.3, 50)) == []
-    assert hear(endpointer, (0.9, 20), (0.3, 50)) == [Onset(50 * FRAME)]
+    endpointer = Endpointer(Listening(), 500)
+    assert hear(endpointer, (0.2, 50)) == []
+    assert hear(endpointer, (0.9, 20), (0.2, 50)) == [Onset(50 * FRAME)]
     assert endpointer.last == 120 * FRAME
+    assert hear(endpointer, (0.19, 20)) == [Silence(120 * FRAME), Endpoint(120 * FRAME)]
 
 
 def test_each_verdict_comes_with_the_frame_that_completes_it() -> None:
