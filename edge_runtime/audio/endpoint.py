@@ -78,11 +78,6 @@ class Endpointer:
         self._proven = False
 
     @property
-    def speaking(self) -> bool:
-        """In a turn: after its `Onset`, before its `Endpoint`."""
-        return self._speaking
-
-    @property
     def silent(self) -> bool:
         """In a turn whose speech has paused (`Silence` came, `Resumed` did not)."""
         return self._silent
@@ -120,12 +115,6 @@ class Endpointer:
     def skip(self, samples: int) -> None:
         """`samples` were dropped unheard: they count in positions, not as silence."""
         self._at += samples
-
-    def finish(self) -> list[Verdict]:
-        """The stream is over: an open turn ends now, with no silence waited for."""
-        was_speaking = self._speaking
-        self.restart()
-        return [Endpoint(self._last)] if was_speaking else []
 
     def restart(self) -> None:
         """End the turn and forget any run: the next frame is judged on its own (a flush)."""

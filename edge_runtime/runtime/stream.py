@@ -13,7 +13,7 @@ from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.segments import Tally
 from edge_runtime.decode.update import Purpose
 from edge_runtime.errors import EdgeRuntimeError
-from edge_runtime.events import Closed, Event, Overrun, Partial
+from edge_runtime.events import Event, Overrun, Partial
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.session import Session
 
@@ -135,8 +135,3 @@ class Stream:
     def finished(self) -> bool:
         """Nothing more will come of it, read or not."""
         return self.session.closed
-
-    @property
-    def closing(self) -> bool:
-        """`Closed` is among the events that wait for the reader."""
-        return any(isinstance(event, Closed) for event in self._events)

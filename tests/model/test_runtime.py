@@ -190,7 +190,7 @@ async def test_a_late_reader_finds_the_newest_partial_of_several(runtime, clip) 
             await stream.feed(clip[start : start + 1600])
             await asyncio.sleep(0.05)
         stream.stop()
-        while not stream.closing:  # noqa: ASYNC110 - nothing is read, so nothing wakes us
+        while not stream.finished:  # noqa: ASYNC110 - nothing is read, so nothing wakes us
             await asyncio.sleep(0.01)
         events = await asyncio.wait_for(collect(stream), 60)
     kinds = [type(event) for event in events]

@@ -75,9 +75,10 @@ def judged(detector: VoiceDetector, frames: np.ndarray) -> list[float]:
 
 
 def turns(probabilities: list[float]) -> list[Verdict]:
+    """Of a clip, and the silence that ends it."""
     endpointer = Endpointer(Listening(), 500)
-    heard = [verdict for probability in probabilities for verdict in endpointer.heard(probability)]
-    return heard + endpointer.finish()
+    heard = [*probabilities, *[0.0] * 20]
+    return [verdict for probability in heard for verdict in endpointer.heard(probability)]
 
 
 def energy_bounds(samples: np.ndarray) -> tuple[int, int]:

@@ -43,7 +43,6 @@ def test_a_turn_from_onset_to_endpoint() -> None:
     ]
     assert endpointer.heard_samples == 46 * FRAME
     assert endpointer.last == 30 * FRAME
-    assert not endpointer.speaking
     assert not endpointer.silent
 
 
@@ -86,7 +85,6 @@ def test_speech_resumes_before_the_endpoint() -> None:
 def test_a_pause_shorter_than_the_tail_is_nothing() -> None:
     endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, (0.9, 10), (0.0, 4), (0.9, 10), (0.0, 4)) == [Onset(0)]
-    assert endpointer.speaking
     assert not endpointer.silent
 
 
@@ -102,7 +100,6 @@ def test_a_pause_shorter_than_the_tail_is_nothing() -> None:
 def test_noise_below_the_evidence_is_nothing(runs: list[tuple[float, int]]) -> None:
     endpointer = Endpointer(LISTENING, 500)
     assert hear(endpointer, *runs) == []
-    assert endpointer.finish() == []
 
 
 def test_evidence_adds_up_over_gaps_under_320_ms() -> None:
@@ -134,19 +131,10 @@ def test_a_short_endpoint_is_never_before_the_silence() -> None:
     assert hear(endpointer, (0.0, 1)) == [Silence(8 * FRAME), Endpoint(8 * FRAME)]
 
 
-def test_finish_ends_an_open_turn() -> None:
-    endpointer = Endpointer(LISTENING, 500)
-    hear(endpointer, (0.9, 8), (0.0, 2))
-    assert endpointer.finish() == [Endpoint(8 * FRAME)]
-    assert not endpointer.speaking
-    assert endpointer.finish() == []
-
-
 def test_restart_ends_the_turn_at_once_and_listens_on() -> None:
     endpointer = Endpointer(LISTENING, 500)
     hear(endpointer, (0.9, 8))
     endpointer.restart()
-    assert not endpointer.speaking
     assert hear(endpointer, (0.9, 3)) == []
     assert hear(endpointer, (0.9, 1)) == [Onset(8 * FRAME)]
     hear(endpointer, (0.0, 5))
@@ -182,7 +170,6 @@ def test_the_order_of_verdicts(
             verdicts += new
             frames.append(probability)
             assert endpointer.heard_samples == len(frames) * FRAME
-            assert not endpointer.silent or endpointer.speaking
             for verdict in new:
                 assert 0 <= position(verdict) <= endpointer.heard_samples
                 if isinstance(verdict, Onset):
@@ -201,8 +188,7 @@ def test_the_order_of_verdicts(
     assert all(after in LEGAL[before] for before, after in pairwise(kinds))
     positions = [position(verdict) for verdict in verdicts]
     assert positions == sorted(positions)
-    open_turn = endpointer.speaking
-    assert [type(verdict) for verdict in endpointer.finish()] == [Endpoint] * open_turn
+    assert endpointer.silent == (kinds[-1] is Silence)
 
 
 @given(st.lists(st.floats(0, 0.79), max_size=300))
