@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-import aiohttp
 import numpy as np
 import pytest
 import soundfile
 
 from edge_runtime.config import Config, Serving
 from edge_runtime.errors import ModelMissing
-from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import Options, Runtime
-from edge_runtime.server import Limits, create_app, hosting
-from edge_runtime.server.state import STATE
+from edge_runtime.server import Limits
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 
@@ -55,88 +50,37 @@ def clip():
     return load
 
 
-@dataclass
-class House:
-    """A running server and what it counts; `stream` connects a client."""
-
-    url: str
-    runtime: Runtime
-    metrics: Metrics
-    http: aiohttp.ClientSession
-    app: aiohttp.web.Application
-
-    async def connect(self, **start):
-        socket = await self.http.ws_connect(f"{self.url}/v1/stream")
-        await socket.send_json({"type": "start", **start})
-        return socket
-
-    async def say(self, pcm, size=3200, pace=0.0, **start):
-        """Send all of it, then stop; gives every event. `pace` 1 is that of a microphone."""
-        socket = await self.connect(**start)
-
-        async def send():
-            for first in range(0, len(pcm), size):
-                await socket.send_bytes(pcm[first : first + size])
-                await asyncio.sleep(size / 32000 * pace)
-            await socket.send_json({"type": "stop"})
-
-        sending = asyncio.create_task(send())
-        events, code = await rest(socket)
-        await sending
-        assert code == 1000, events[-1:]
-        return events
-
-    @property
-    def parking(self):
-        return self.app[STATE].parking
-
-
 @pytest.fixture
-async def house():
+async def house(host):
     """Starts servers: `await house(resume_seconds=…)`; at the end nothing must be left open."""
-    async with contextlib.AsyncExitStack() as stack:
-        started = []
+    started = []
 
-        async def start(limits=None, **serving):
-            metrics = Metrics()
-            config = Config(serving=Serving(port=0, **serving))
-            try:
-                runtime = Runtime(config, metrics=metrics)
-            except ModelMissing as missing:
-                pytest.skip(str(missing))
-            app = create_app(config, metrics, limits or Limits(linger=2.0))
-            url, _ = await stack.enter_async_context(hosting(app, lambda: runtime))
-            http = await stack.enter_async_context(aiohttp.ClientSession())
-            started.append(House(url, runtime, metrics, http, app))
-            return started[-1]
+    async def start(limits=None, **serving):
+        config = Config(serving=Serving(port=0, **serving))
+        started.append(
+            await host(
+                config, lambda metrics: _runtime(config, metrics), limits or Limits(linger=2.0)
+            )
+        )
+        return started[-1]
 
-        yield start
-        for house in started:
-            for _ in range(200):
-                if not house.runtime.sessions and not len(house.parking):
-                    break
-                await asyncio.sleep(0.02)
-            assert house.runtime.sessions == 0
-            assert len(house.parking) == 0
-            assert house.metrics.value("edge_runtime_sessions_open") == 0
+    yield start
+    for each in started:
+        parking = each.state.parking
+        for _ in range(200):
+            if not each.runtime.sessions and not len(parking):
+                break
+            await asyncio.sleep(0.02)
+        assert each.runtime.sessions == 0
+        assert len(parking) == 0
+        assert each.metrics.value("edge_runtime_sessions_open") == 0
 
 
-async def rest(socket, seconds=60.0):
-    events = []
-    while True:
-        message = await asyncio.wait_for(socket.receive(), seconds)
-        if message.type is not aiohttp.WSMsgType.TEXT:
-            return events, socket.close_code
-        events.append(json.loads(message.data))
-
-
-async def until(socket, kind, seconds=60.0):
-    events = []
-    while not events or events[-1]["type"] != kind:
-        message = await asyncio.wait_for(socket.receive(), seconds)
-        assert message.type is aiohttp.WSMsgType.TEXT, (message, events)
-        events.append(json.loads(message.data))
-    return events
+def _runtime(config, metrics):
+    try:
+        return Runtime(config, metrics=metrics)
+    except ModelMissing as missing:
+        pytest.skip(str(missing))
 
 
 def check(events, begun=0):
@@ -190,6 +134,6 @@ async def directly(runtime, audio, **options):
 
 
 @pytest.fixture
-def read():
-    """How clients read and judge what they read."""
-    return SimpleNamespace(rest=rest, until=until, check=check, text=text, directly=directly)
+def read(read):
+    """How clients read, and how what they read is judged."""
+    return SimpleNamespace(**vars(read), check=check, text=text, directly=directly)

@@ -38,7 +38,7 @@ async def test_a_clip_becomes_its_text(house, read, clip, wrong):
 async def test_paced_like_a_microphone_words_come_while_they_are_spoken(house, read, clip, wrong):
     server = await house()
     speech = clip(SHORT)
-    socket = await server.connect()
+    socket = await server.connect({})
     loop = asyncio.get_running_loop()
     began = loop.time()
     pcm = speech.pcm
@@ -118,7 +118,7 @@ async def test_flush_right_after_the_last_sample_loses_no_word(house, read, clip
         speech = clip(name)
         pcm = _without_silence(speech).tobytes()
         stopped = read.text(await server.say(pcm, partials=False))
-        socket = await server.connect(partials=False)
+        socket = await server.connect({"partials": False})
         await socket.send_bytes(pcm)
         await socket.send_json({"type": "flush"})
         flushed = await read.until(socket, "flushed")
@@ -138,7 +138,7 @@ async def test_a_sender_50_times_too_fast_gets_every_word(house, read, clip):
     one = clip(SHORT)
     pause = bytes(16000 * 2)
     pcm = (one.pcm + pause) * 20
-    socket = await server.connect(partials=False)
+    socket = await server.connect({"partials": False})
     sent = 0
 
     async def send():
@@ -164,7 +164,7 @@ async def test_a_sender_50_times_too_fast_gets_every_word(house, read, clip):
 async def test_who_reads_only_at_the_end_finds_every_final(house, read, clip):
     server = await house()
     speech = clip(CLIPS[1])
-    socket = await server.connect()
+    socket = await server.connect({})
     pcm = speech.pcm
     for first in range(0, len(pcm), 3200):
         await socket.send_bytes(pcm[first : first + 3200])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 CLIP = "1088-134315-0002"
+PARKS = {"resume": {"token": "", "last_seq": 0}}
 
 
 def samples(pcm):
@@ -29,7 +30,7 @@ async def test_what_was_said_before_a_wrong_message_is_written(
     server = await house()
     pcm = clip(CLIP).pcm[: 5 * 32000]
     expected = await read.directly(server.runtime, samples(pcm))
-    socket = await server.connect(partials=False)
+    socket = await server.connect({"partials": False})
     for first in range(0, len(pcm), 3200):
         await socket.send_bytes(pcm[first : first + 3200])
     await (socket.send_str(message) if isinstance(message, str) else socket.send_bytes(message))
@@ -54,7 +55,7 @@ async def test_an_odd_byte_costs_nothing_but_a_warning(house, read, clip):
 async def test_who_vanishes_in_a_word_is_finalised(house, read, clip):
     server = await house()
     pcm = clip(CLIP).pcm
-    socket = await server.connect()
+    socket = await server.connect({})
     await socket.send_bytes(pcm[: 3 * 32000])
     await read.until(socket, "speech_start")
     socket._response.connection.transport.abort()
@@ -72,7 +73,7 @@ async def test_who_vanishes_in_a_word_and_comes_back_misses_nothing(house, read,
     server = await house()
     pcm = clip(CLIP).pcm
     expected = await read.directly(server.runtime, samples(pcm))
-    socket = await server.connect(partials=False, resume={"token": "", "last_seq": 0})
+    socket = await server.connect({"partials": False, **PARKS})
     (ready,) = await read.until(socket, "ready")
     events, at = [ready], 0
     for lost_at in (2.01, 3.5, 9.99):
@@ -84,7 +85,7 @@ async def test_who_vanishes_in_a_word_and_comes_back_misses_nothing(house, read,
         socket._response.connection.transport.abort()
         await asyncio.sleep(0.1)
         token = {"token": ready["resume"], "last_seq": events[-1]["seq"]}
-        socket = await server.connect(resume=token)
+        socket = await server.connect({"resume": token})
         (again,) = await read.until(socket, "ready")
         assert again["session"] == ready["session"]
         at = 2 * again["next_sample"]
@@ -100,7 +101,7 @@ async def test_who_vanishes_in_a_word_and_comes_back_misses_nothing(house, read,
 
 async def test_who_does_not_come_back_is_finalised_in_time(house, read, clip):
     server = await house(resume_seconds=0.5)
-    socket = await server.connect(resume={"token": "", "last_seq": 0})
+    socket = await server.connect(PARKS)
     await socket.send_bytes(clip(CLIP).pcm[: 3 * 32000])
     await read.until(socket, "speech_start")
     socket._response.connection.transport.abort()
@@ -113,10 +114,10 @@ async def test_who_does_not_come_back_is_finalised_in_time(house, read, clip):
 
 async def test_a_full_server_refuses_before_any_audio(house, read, clip):
     server = await house(max_sessions=2)
-    first = [await server.connect() for _ in range(2)]
+    first = [await server.connect({}) for _ in range(2)]
     for socket in first:
         await read.until(socket, "ready")
-    third = await server.connect()
+    third = await server.connect({})
     events, code = await read.rest(third)
     assert ([event["code"] for event in events], code) == (["full"], 1013)
     await first[0].send_json({"type": "stop"})

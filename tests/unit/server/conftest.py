@@ -1,24 +1,19 @@
-"""A stand-in runtime that writes down what it hears, and real sockets to a real server."""
+"""A server whose runtime is a stand-in that writes down what it hears."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections import deque
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-import aiohttp
 import numpy as np
 import pytest
 
 from edge_runtime.config import Config, Serving
 from edge_runtime.errors import ServerFull
 from edge_runtime.events import Closed, Final, Flushed, Partial, SpeechEnd, SpeechStart
-from edge_runtime.metrics import Metrics
-from edge_runtime.server import Limits, create_app, hosting
-from edge_runtime.server.state import STATE
+from edge_runtime.server import Limits
 
 ROOM = 16000  # samples that a stream takes before its feeder waits
 BLOCK = 1600  # samples it takes at a time
@@ -137,70 +132,17 @@ class StandInRuntime:
         return stream
 
 
-@dataclass
-class House:
-    """A running server with its runtime and figures, and clients to call it with."""
-
-    url: str
-    runtime: StandInRuntime
-    metrics: Metrics
-    http: aiohttp.ClientSession
-    app: object
-    sockets: list = field(default_factory=list)
-
-    async def connect(self, start=None, **options):
-        socket = await self.http.ws_connect(f"{self.url}/v1/stream", **options)
-        self.sockets.append(socket)
-        if start is not None:
-            await socket.send_json({"type": "start", **start})
-        return socket
-
-    @property
-    def state(self):
-        return self.app[STATE]
-
-
 @pytest.fixture
-async def house():
+def house(host):
     """Starts servers: `await house(serving={...}, limits=Limits(...), pace=...)`."""
-    async with contextlib.AsyncExitStack() as stack:
 
-        async def start(serving=None, limits=None, **stand_in):
-            metrics = Metrics()
-            config = Config(serving=Serving(port=0, **(serving or {})))
-            app = create_app(config, metrics, limits or Limits(linger=0.5, grace=2.0))
-            runtime = StandInRuntime(**stand_in)
-            url, _ = await stack.enter_async_context(hosting(app, lambda: runtime))
-            http = await stack.enter_async_context(aiohttp.ClientSession())
-            return House(url, runtime, metrics, http, app)
+    async def start(serving=None, limits=None, **stand_in):
+        config = Config(serving=Serving(port=0, **(serving or {})))
+        return await host(
+            config, lambda _: StandInRuntime(**stand_in), limits or Limits(linger=0.5, grace=2.0)
+        )
 
-        yield start
-
-
-async def rest(socket, seconds=10.0):
-    """Every event until the socket closes, and the code it closed with."""
-    events = []
-    while True:
-        message = await asyncio.wait_for(socket.receive(), seconds)
-        if message.type is not aiohttp.WSMsgType.TEXT:
-            return events, socket.close_code
-        events.append(json.loads(message.data))
-
-
-async def until(socket, kind, seconds=10.0):
-    """Every event up to the first of that type."""
-    events = []
-    while not events or events[-1]["type"] != kind:
-        message = await asyncio.wait_for(socket.receive(), seconds)
-        assert message.type is aiohttp.WSMsgType.TEXT, (message, events)
-        events.append(json.loads(message.data))
-    return events
-
-
-@pytest.fixture
-def read():
-    """How clients read: `read.rest(socket)`, `read.until(socket, type)`."""
-    return SimpleNamespace(rest=rest, until=until)
+    return start
 
 
 @pytest.fixture

@@ -1,0 +1,99 @@
+"""A server on a real socket, whatever its runtime, and how its clients read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from edge_runtime.metrics import Metrics
+from edge_runtime.server import create_app, hosting
+from edge_runtime.server.state import STATE
+
+
+@dataclass
+class House:
+    """A running server with its runtime and figures, and clients to call it with."""
+
+    url: str
+    runtime: Any
+    metrics: Metrics
+    http: aiohttp.ClientSession
+    app: aiohttp.web.Application
+    sockets: list = field(default_factory=list)
+
+    async def connect(self, start=None, **options):
+        """A client; says `start` where that is given."""
+        socket = await self.http.ws_connect(f"{self.url}/v1/stream", **options)
+        self.sockets.append(socket)
+        if start is not None:
+            await socket.send_json({"type": "start", **start})
+        return socket
+
+    async def say(self, pcm, size=3200, pace=0.0, **start):
+        """Send all of it, then stop; gives every event. `pace` 1 is that of a microphone."""
+        socket = await self.connect(start)
+
+        async def send():
+            for first in range(0, len(pcm), size):
+                await socket.send_bytes(pcm[first : first + size])
+                await asyncio.sleep(size / 32000 * pace)
+            await socket.send_json({"type": "stop"})
+
+        sending = asyncio.create_task(send())
+        events, code = await rest(socket)
+        await sending
+        assert code == 1000, events[-1:]
+        return events
+
+    @property
+    def state(self):
+        return self.app[STATE]
+
+
+@pytest.fixture
+async def host():
+    """Starts servers: `await host(config, make, limits)`; `make(metrics)` gives the runtime."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(config, make, limits):
+            metrics = Metrics()
+            runtime = make(metrics)
+            app = create_app(config, metrics, limits)
+            url, _ = await stack.enter_async_context(hosting(app, lambda: runtime))
+            http = await stack.enter_async_context(aiohttp.ClientSession())
+            return House(url, runtime, metrics, http, app)
+
+        yield start
+
+
+async def rest(socket, seconds=60.0):
+    """Every event until the socket closes, and the code it closed with."""
+    events = []
+    while True:
+        message = await asyncio.wait_for(socket.receive(), seconds)
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            return events, socket.close_code
+        events.append(json.loads(message.data))
+
+
+async def until(socket, kind, seconds=60.0):
+    """Every event up to the first of that type."""
+    events = []
+    while not events or events[-1]["type"] != kind:
+        message = await asyncio.wait_for(socket.receive(), seconds)
+        assert message.type is aiohttp.WSMsgType.TEXT, (message, events)
+        events.append(json.loads(message.data))
+    return events
+
+
+@pytest.fixture
+def read():
+    """How clients read: `read.rest(socket)`, `read.until(socket, type)`."""
+    return SimpleNamespace(rest=rest, until=until)
