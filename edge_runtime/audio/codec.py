@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.audio import RATE
-from edge_runtime.audio.resample import Resampler
+from edge_runtime.audio.convert import Converter
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import AudioError
 from edge_runtime.events import Encoding
 
@@ -18,7 +19,6 @@ RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96
 
 CHANNELS_MAX = 8
 
-Samples = NDArray[np.float32]
 Bytes = bytes | bytearray | memoryview
 
 _TYPES: dict[str, np.dtype[Any]] = {
@@ -28,30 +28,11 @@ _TYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def mended(samples: Samples) -> tuple[Samples, int, int]:
-    """`samples` without what no microphone sends, how many were not finite, how many too loud.
-
-    NaN and infinities become 0, values beyond ±1 become ±1. The array itself is given
-    back when nothing was wrong with it, and never changed.
-    """
-    repaired = clipped = 0
-    finite = np.isfinite(samples)
-    if not finite.all():
-        repaired = int(samples.size - np.count_nonzero(finite))
-        samples = np.where(finite, samples, np.float32(0))
-    loud = np.abs(samples) > 1
-    if loud.any():
-        clipped = int(np.count_nonzero(loud))
-        samples = samples.clip(-1, 1)
-    return samples, repaired, clipped
-
-
 class Decoder:
     """Bytes of interleaved samples to 16 kHz mono float32; channels are averaged.
 
-    `frame_bytes` is the size of one sample of every channel. `repaired` counts values
-    that were NaN or infinite (now 0), `clipped` those beyond ±1 (now ±1); both can only
-    occur in `pcm_f32le`.
+    `frame_bytes` is the size of one sample of every channel. Only `pcm_f32le` can carry
+    values that have to be mended.
     """
 
     def __init__(self, encoding: Encoding, rate: int = RATE, channels: int = 1) -> None:
@@ -73,10 +54,13 @@ class Decoder:
         self._encoding = encoding
         self._channels = channels
         self.frame_bytes = self._type.itemsize * channels
-        self._resampler = Resampler(rate)
+        self._converter = Converter(rate)
         self._carry = b""
-        self.repaired = 0
-        self.clipped = 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about the values that had to be mended, none when there were none."""
+        return self._converter.warnings
 
     @property
     def dangling(self) -> int:
@@ -91,15 +75,15 @@ class Decoder:
         values = np.frombuffer(whole, self._type, size // self._type.itemsize)
         samples = self._decode(values)
         if self._channels > 1:
-            samples = samples.reshape(-1, self._channels).mean(axis=1)
-        return self._resampler.push(samples)
+            samples = samples.reshape(-1, self._channels)
+        return self._converter.push(samples)
 
     def flush(self) -> Samples:
         """What the resampler held back. Audio may go on: after it, a new stream begins.
 
         Bytes of an incomplete sample stay, for the rest of it (see `dangling`).
         """
-        return self._resampler.flush()
+        return self._converter.flush()
 
     def _decode(self, values: NDArray[Any]) -> Samples:
         if self._encoding == "pcm_s16le":
@@ -108,10 +92,7 @@ class Decoder:
         if self._encoding == "mulaw":
             heard: Samples = _mulaw()[values]
             return heard
-        samples, repaired, clipped = mended(values.astype(np.float32))
-        self.repaired += repaired
-        self.clipped += clipped
-        return samples
+        return values.astype(np.float32)
 
 
 @functools.cache

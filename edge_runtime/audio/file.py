@@ -8,13 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import soundfile
-from numpy.typing import NDArray
 
-from edge_runtime.audio.codec import mended
-from edge_runtime.audio.resample import Resampler
-from edge_runtime.audio.source import BLOCK_MS, odd_values
+from edge_runtime.audio.convert import Converter, converted
+from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.source import BLOCK_MS
 from edge_runtime.audio.wav import OpenEnded, find_data
 from edge_runtime.errors import AudioError
 
@@ -48,13 +46,12 @@ class FileSource:
         self._block_ms = block_ms
         self._header: list[str] = []
         self._damage: list[str] = []
-        self._repaired = self._clipped = 0
         self._patched: OpenEnded | None = None
         self._begun = False
         self._file = self._open()
         self._rate: int = self._file.samplerate
         try:
-            Resampler(self._rate)
+            self._converter = Converter(self._rate)
         except AudioError:
             self._close()
             raise
@@ -70,27 +67,16 @@ class FileSource:
     @property
     def warnings(self) -> list[str]:
         """What was odd so far: a lying header, damage, values that had to be mended."""
-        return [*self._header, *self._damage, *odd_values(self._repaired, self._clipped)]
+        return [*self._header, *self._damage, *self._converter.warnings]
 
-    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+    def __iter__(self) -> Iterator[Samples]:
         if self._begun:
             self._close()
             self._file = self._open()
         self._begun = True
         self._damage = []
-        self._repaired = self._clipped = 0
-        resampler = Resampler(self._rate)
-        read = 0
-        for block in self._blocks():
-            read += len(block)
-            samples = resampler.push(block)
-            if len(samples):
-                yield samples
-        rest = resampler.flush()
-        if len(rest):
-            yield rest
-        if not read:
-            self._damage.append(f"{self.name} holds no samples")
+        converter = self._converter = Converter(self._rate)
+        yield from converted(self._blocks(), converter.push, converter.flush)
 
     def __enter__(self) -> FileSource:
         return self
@@ -103,8 +89,8 @@ class FileSource:
     ) -> None:
         self._close()
 
-    def _blocks(self) -> Iterator[NDArray[np.float32]]:
-        """Mono blocks at the file's own rate, up to its end or to the first damage."""
+    def _blocks(self) -> Iterator[Samples]:
+        """Blocks (n, channels) at the file's own rate, up to its end or to the first damage."""
         frames = max(1, self._rate * self._block_ms // 1000)
         read = 0
         while True:
@@ -115,14 +101,13 @@ class FileSource:
                     f"{self.name} is damaged after {read / self._rate:.2f} s, "
                     f"and only read up to there: {error.error_string}"
                 )
-                return
+                break
             if not len(block):
-                return
+                break
             read += len(block)
-            block, repaired, clipped = mended(block)
-            self._repaired += repaired
-            self._clipped += clipped
-            yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
+            yield block
+        if not read:
+            self._damage.append(f"{self.name} holds no samples")
 
     def _open(self) -> Any:
         self._header = []

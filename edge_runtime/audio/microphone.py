@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_runtime.audio import RATE
-from edge_runtime.audio.codec import mended
-from edge_runtime.audio.resample import Resampler
-from edge_runtime.audio.source import odd_values
+from edge_runtime.audio.convert import Converter, converted
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import MicrophoneError, MissingExtra
 
 _BLOCK_MS = 32
@@ -52,14 +48,14 @@ class Microphone:
         sound = _sounddevice()
         device = choose(_inputs(sound), wanted, _default(sound))
         self.name = device.name
-        self._blocks: deque[NDArray[np.float32]] = deque()
+        self._blocks: deque[Samples] = deque()
         self._ready = threading.Condition()
         self._ended = False
         self._late = 0
         self._overflows = 0
-        self._repaired = self._clipped = 0
         self._closed = False
         self._rate = _rate(sound, device)
+        self._converter = Converter(self._rate)
         try:
             self._stream = self._started(sound, device)
         except sound.PortAudioError as error:
@@ -76,7 +72,7 @@ class Microphone:
     @property
     def warnings(self) -> list[str]:
         """What was odd so far."""
-        said = odd_values(self._repaired, self._clipped)
+        said = self._converter.warnings
         if self._late:
             said.append(f"{self.dropped * 1000 // RATE} ms of audio came too fast and were dropped")
         if self._overflows:
@@ -89,19 +85,9 @@ class Microphone:
         self._stream.close()
         self._end()
 
-    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+    def __iter__(self) -> Iterator[Samples]:
         """Blocks until `close`. Raises `MicrophoneError` when the device goes away."""
-        resampler = Resampler(self._rate)
-        while (block := self._next()) is not None:
-            block, repaired, clipped = mended(block)
-            self._repaired += repaired
-            self._clipped += clipped
-            samples = resampler.push(block)
-            if len(samples):
-                yield samples
-        rest = resampler.flush()
-        if len(rest):
-            yield rest
+        yield from converted(self._recorded(), self._converter.push, self._converter.flush)
         if not self._closed:
             raise MicrophoneError(
                 f"microphone {self.name!r} stopped", "Check its cable, then start again."
@@ -136,12 +122,16 @@ class Microphone:
             raise
         return stream
 
-    def _next(self) -> NDArray[np.float32] | None:
+    def _recorded(self) -> Iterator[Samples]:
+        while (block := self._next()) is not None:
+            yield block
+
+    def _next(self) -> Samples | None:
         with self._ready:
             self._ready.wait_for(lambda: self._blocks or self._ended, _STALL_SECONDS)
             return self._blocks.popleft() if self._blocks else None
 
-    def _record(self, data: NDArray[np.float32], frames: int, when: Any, status: Any) -> None:
+    def _record(self, data: Samples, frames: int, when: Any, status: Any) -> None:
         """Called by PortAudio's thread, which must not wait."""
         with self._ready:
             self._overflows += bool(status and status.input_overflow)

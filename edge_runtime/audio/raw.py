@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_runtime.audio import RATE
-from edge_runtime.audio.codec import Bytes, Decoder
-from edge_runtime.audio.source import BLOCK_MS, odd_values
+from edge_runtime.audio.codec import Decoder
+from edge_runtime.audio.convert import converted
+from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.source import BLOCK_MS
 from edge_runtime.errors import AudioError
 from edge_runtime.events import Encoding
 
@@ -46,23 +45,11 @@ class RawSource:
     @property
     def warnings(self) -> list[str]:
         """What was odd so far: values that had to be mended, half a sample at the end."""
-        return [*self._notes, *odd_values(self._decoder.repaired, self._decoder.clipped)]
+        return [*self._notes, *self._decoder.warnings]
 
-    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+    def __iter__(self) -> Iterator[Samples]:
         """Raises `AudioError` when the stream carries a file with a header."""
-        # A buffered pipe's `read` would wait for the whole block, `read1` takes what is there.
-        read = getattr(self._stream, "read1", self._stream.read)
-        data: Bytes = self._first(read)
-        if not data:
-            self._notes.append("no samples came")
-        while data:
-            samples = self._decoder.push(data)
-            if len(samples):
-                yield samples
-            data = read(self._size)
-        rest = self._decoder.flush()
-        if len(rest):
-            yield rest
+        yield from converted(self._pieces(), self._decoder.push, self._decoder.flush)
         if self._decoder.dangling:
             self._notes.append(
                 f"{self._decoder.dangling} bytes at the end are no whole sample and were left out"
@@ -78,6 +65,17 @@ class RawSource:
         trace: TracebackType | None,
     ) -> None:
         """The stream stays open: it belongs to the caller."""
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Whatever there is, as soon as there is some."""
+        # A buffered pipe's `read` would wait for the whole block, `read1` takes what is there.
+        read = getattr(self._stream, "read1", self._stream.read)
+        data = self._first(read)
+        if not data:
+            self._notes.append("no samples came")
+        while data:
+            yield data
+            data = read(self._size)
 
     def _first(self, read: Callable[[int], bytes]) -> bytes:
         """What comes first, as much of it as tells that it is no file."""

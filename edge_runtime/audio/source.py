@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from edge_runtime.audio.ring import Samples
 
 BLOCK_MS = 100
 """The length of the blocks that sources hand out, unless told otherwise."""
@@ -39,7 +38,7 @@ class Source(Protocol):
         """What was odd so far, a sentence each; complete when the iteration is over."""
         ...
 
-    def __iter__(self) -> Iterator[NDArray[np.float32]]: ...
+    def __iter__(self) -> Iterator[Samples]: ...
 
     def __enter__(self) -> Source: ...
 
@@ -49,13 +48,3 @@ class Source(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-
-
-def odd_values(repaired: int, clipped: int) -> list[str]:
-    """Sentences about the values that had to be mended, none when there were none."""
-    said = []
-    if repaired:
-        said.append(f"{repaired} values were NaN or infinite and count as silence")
-    if clipped:
-        said.append(f"{clipped} values were beyond full scale and were clipped")
-    return said

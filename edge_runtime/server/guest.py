@@ -148,8 +148,7 @@ class Guest:
         self._task = asyncio.create_task(self.finish(ending))
 
     def _warn_of_mended(self) -> None:
-        decoder = self._decoder
-        if not self._mended and (decoder.repaired or decoder.clipped):
+        if not self._mended and self._decoder.warnings:
             self._mended = True
             self._say(
                 events.Warning(
