@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import soxr
-from numpy.typing import NDArray
 
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import AudioError
 
 RATE_MIN = 8_000
@@ -37,17 +37,17 @@ class Resampler:
         if rate != RATE:
             self._stream = soxr.ResampleStream(rate, RATE, 1, "float32", "HQ")
 
-    def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    def push(self, samples: Samples) -> Samples:
         """What can be said after these samples (n,), of any number."""
         if self._stream is None:
             return samples
-        result: NDArray[np.float32] = self._stream.resample_chunk(samples)
+        result: Samples = self._stream.resample_chunk(samples)
         return result
 
-    def flush(self) -> NDArray[np.float32]:
+    def flush(self) -> Samples:
         """What was held back; the next `push` begins a new stream."""
         if self._stream is None:
             return _NOTHING
-        result: NDArray[np.float32] = self._stream.resample_chunk(_NOTHING, last=True)
+        result: Samples = self._stream.resample_chunk(_NOTHING, last=True)
         self._stream.clear()
         return result

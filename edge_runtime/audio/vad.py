@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.audio import FRAME
+from edge_runtime.audio.ring import Samples
 from edge_runtime.device.base import Call, Device, Program, Stream
 from edge_runtime.errors import DeviceError
 
@@ -74,7 +75,7 @@ class VoiceDetector:
         self._free.append(slot)
 
     def probabilities(
-        self, slots: Sequence[int], frames: Sequence[NDArray[np.float32]] | NDArray[np.float32]
+        self, slots: Sequence[int], frames: Sequence[Samples] | Samples
     ) -> list[float]:
         """How probable speech is in the next frame, float32 (512,), of each of these open slots.
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from edge_runtime.audio.ring import Samples
 
 _FRAMES = 100  # a second
 _VARIANT = re.compile(r"\(\d+\)$")
@@ -30,7 +31,7 @@ class Aligner:
 
         self._decoder: Any = Decoder(loglevel="FATAL")
 
-    def words(self, pcm: NDArray[np.float32], transcript: str) -> list[Spoken] | None:
+    def words(self, pcm: Samples, transcript: str) -> list[Spoken] | None:
         """The words of (samples,) 16 kHz audio, or None where it cannot be done.
 
         That is when a word is not in the dictionary, or the path through the

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from edge_runtime.audio.ring import Samples
 from edge_runtime.bench import server
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.figure import Figure, Figures
@@ -28,7 +27,7 @@ from edge_runtime.bench.manifest import Clip, Manifest, spread
 from edge_runtime.bench.take import Take
 from edge_runtime.config import load
 
-Decode = Callable[[NDArray[np.float32]], str]
+Decode = Callable[[Samples], str]
 _TOGETHER = 4  # clips at a time where nothing is timed
 
 

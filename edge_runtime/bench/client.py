@@ -9,10 +9,10 @@ from typing import Literal
 
 import aiohttp
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_runtime import events
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 from edge_runtime.bench import energy
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.bench.take import Arrival, Take
@@ -82,7 +82,7 @@ class _Listener:
         )
 
 
-async def _pieces(pcm: NDArray[np.float32], playing: Playing, began: float) -> AsyncIterator[bytes]:
+async def _pieces(pcm: Samples, playing: Playing, began: float) -> AsyncIterator[bytes]:
     """The audio as 16-bit bytes, each piece when its last sample has been spoken."""
     clock = asyncio.get_running_loop().time
     wire = (np.clip(pcm, -1, 32767 / 32768) * 32768).round().astype("<i2")
@@ -98,7 +98,7 @@ async def _pieces(pcm: NDArray[np.float32], playing: Playing, began: float) -> A
 
 async def _send(
     socket: aiohttp.ClientWebSocketResponse,
-    pcm: NDArray[np.float32],
+    pcm: Samples,
     playing: Playing,
     listener: _Listener,
 ) -> None:
@@ -119,7 +119,7 @@ async def _send(
 
 async def _silence(
     socket: aiohttp.ClientWebSocketResponse,
-    pcm: NDArray[np.float32],
+    pcm: Samples,
     playing: Playing,
     listener: _Listener,
 ) -> None:
@@ -147,7 +147,7 @@ def _ignore(_: Arrival) -> None:
 async def play(
     url: str,
     name: str,
-    pcm: NDArray[np.float32],
+    pcm: Samples,
     playing: Playing | None = None,
     watch: Watch = _ignore,
 ) -> Take:

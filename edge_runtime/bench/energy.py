@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 
 FRAME = 320  # 20 ms
 RANGE_DB = 30.0
@@ -35,14 +36,14 @@ class Span:
         return self.end / RATE
 
 
-def frame_energies(pcm: NDArray[np.float32]) -> NDArray[np.float64]:
+def frame_energies(pcm: Samples) -> NDArray[np.float64]:
     """(frames,) mean square of each whole 20 ms frame of (samples,) audio."""
     count = len(pcm) // FRAME
     frames = pcm[: count * FRAME].reshape(count, FRAME).astype(np.float64)
     return np.asarray((frames * frames).mean(axis=1))
 
 
-def speech(pcm: NDArray[np.float32], below_db: float = RANGE_DB) -> Span | None:
+def speech(pcm: Samples, below_db: float = RANGE_DB) -> Span | None:
     """Where speech is, or None where the clip is silent or shorter than three frames.
 
     A frame is loud when it lies within `below_db` of the 95th percentile of the
@@ -62,7 +63,7 @@ def speech(pcm: NDArray[np.float32], below_db: float = RANGE_DB) -> Span | None:
     return Span(int(starts[0]) * FRAME, (int(np.flatnonzero(loud)[-1]) + 1) * FRAME)
 
 
-def trimmed(pcm: NDArray[np.float32]) -> NDArray[np.float32]:
+def trimmed(pcm: Samples) -> Samples:
     """The clip without the silence before and after its speech."""
     span = speech(pcm)
     return pcm if span is None else pcm[span.start : span.end]

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import AudioError, ConfigError
 
 CHAPTER = "7367-86737"  # forty consecutive utterances of one reader
@@ -37,7 +37,7 @@ class Clip:
         return self.condition.startswith("non-speech")
 
     @cached_property
-    def pcm(self) -> NDArray[np.float32]:
+    def pcm(self) -> Samples:
         """(samples,) float32, 16 kHz, mono; raises `AudioError`.
 
         Read without the package's own sources, so that a fault there shows.

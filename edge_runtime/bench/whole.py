@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.endpoint import Endpointer, Onset
+from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.vad import VoiceDetector
 from edge_runtime.config import Config
 from edge_runtime.device import open_device
@@ -16,7 +14,6 @@ from edge_runtime.events import Final
 from edge_runtime.runtime.load import DETECTOR
 from edge_runtime.transcribe import Transcriber, WholeUtterance
 
-Samples = NDArray[np.float32]
 LONGEST = 40
 """Seconds that are decoded as one segment; a longer clip is cut as a file is."""
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from edge_runtime import events
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.source import Source
 from edge_runtime.cli.live import View
-from edge_runtime.cli.pump import Block, pump, stopped_by_ctrl_c
+from edge_runtime.cli.pump import pump, stopped_by_ctrl_c
 from edge_runtime.errors import EdgeRuntimeError, ServerUnreachable
 
 
@@ -82,7 +83,7 @@ async def _send(socket: aiohttp.ClientWebSocketResponse, source: Source, paced: 
     loop = asyncio.get_running_loop()
     began, sent = loop.time(), 0
 
-    async def put(block: Block) -> None:
+    async def put(block: Samples) -> None:
         nonlocal sent
         sent += len(block)
         if paced:
@@ -97,5 +98,5 @@ async def _send(socket: aiohttp.ClientWebSocketResponse, source: Source, paced: 
             await socket.send_str(events.encode(events.Stop()).decode())
 
 
-def _pcm(block: Block) -> bytes:
+def _pcm(block: Samples) -> bytes:
     return np.rint(np.clip(block, -1.0, 1.0) * 32767).astype("<i2").tobytes()

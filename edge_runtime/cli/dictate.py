@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.source import Source
 from edge_runtime.cli.live import View
-from edge_runtime.cli.pump import Block, pump, stopped_by_ctrl_c
+from edge_runtime.cli.pump import pump, stopped_by_ctrl_c
 from edge_runtime.runtime import Options, Runtime, Stream
 
 
@@ -30,7 +31,7 @@ async def _dictate(runtime: Runtime, source: Source, options: Options, view: Vie
 
 
 async def _feed(stream: Stream, source: Source) -> None:
-    async def offer(block: Block) -> None:
+    async def offer(block: Samples) -> None:
         stream.offer(block)
 
     with stopped_by_ctrl_c() as stopping:

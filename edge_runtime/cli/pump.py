@@ -9,10 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Block = NDArray[np.float32]
+from edge_runtime.audio.ring import Samples
 
 
 @contextlib.contextmanager
@@ -33,7 +30,7 @@ def stopped_by_ctrl_c() -> Iterator[asyncio.Event]:
 
 
 async def pump(
-    source: Iterable[Block], put: Callable[[Block], Awaitable[None]], stopping: asyncio.Event
+    source: Iterable[Samples], put: Callable[[Samples], Awaitable[None]], stopping: asyncio.Event
 ) -> None:
     """Await `put` with each block until the source ends or `stopping` is set.
 
@@ -76,5 +73,5 @@ async def pump(
         ended.result()
 
 
-async def _awaited(put: Callable[[Block], Awaitable[None]], block: Block) -> None:
+async def _awaited(put: Callable[[Samples], Awaitable[None]], block: Samples) -> None:
     await put(block)

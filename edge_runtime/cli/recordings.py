@@ -8,12 +8,12 @@ from pathlib import Path
 import typer
 
 from edge_runtime.audio import RATE
+from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.source import Source
 from edge_runtime.cli import report
 from edge_runtime.cli.inputs import say_warnings
 from edge_runtime.cli.output import Format, Transcript, render
 from edge_runtime.cli.progress import AudioProgress
-from edge_runtime.cli.pump import Block
 from edge_runtime.errors import EdgeRuntimeError, StoreUnwritable
 from edge_runtime.events import Final, SpeechEnd, SpeechStart
 from edge_runtime.transcribe import Transcriber
@@ -47,7 +47,7 @@ def _transcript(transcriber: Transcriber, source: Source) -> Transcript:
     speaking = False
     finals = []
 
-    def counted() -> Iterator[Block]:
+    def counted() -> Iterator[Samples]:
         nonlocal heard
         for block in source:
             yield block

@@ -7,19 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from edge_runtime.audio.ring import Samples
 from edge_runtime.events import Event
 
 
 class Stream(Protocol):
     """One session of the runtime; iterating gives its events, `closed` last."""
 
-    async def feed(self, pcm: NDArray[np.float32]) -> None:
+    async def feed(self, pcm: Samples) -> None:
         """Take in 16 kHz mono float32 samples; waits while there is no room."""
 
-    def offer(self, pcm: NDArray[np.float32]) -> None:
+    def offer(self, pcm: Samples) -> None:
         """Take in live samples now, at the cost of the oldest."""
 
     def flush(self) -> None:

@@ -7,12 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import EdgeRuntimeError
-
-Samples = NDArray[np.float32]
 
 
 class Microphone(Protocol):

@@ -6,12 +6,10 @@ import asyncio
 import logging
 import secrets
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edge_runtime import events
 from edge_runtime.audio import RATE
 from edge_runtime.audio.codec import Decoder
+from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import EdgeRuntimeError, ProtocolError
 from edge_runtime.events import Closed, Error, Event, Ready, Start
 from edge_runtime.metrics import Metrics
@@ -139,7 +137,7 @@ class Guest:
         if len(tail):
             await self._stream.feed(tail)
 
-    def _overhear(self, pcm: NDArray[np.float32]) -> None:
+    def _overhear(self, pcm: Samples) -> None:
         self._stream.offer(pcm)
         self._metrics.heard(len(pcm) / RATE)
 

@@ -11,9 +11,9 @@ import pytest
 import soundfile
 
 from edge_runtime import events
+from edge_runtime.audio.ring import Samples
 from edge_runtime.cli.dictate import dictate
 from edge_runtime.cli.live import Lines
-from edge_runtime.cli.pump import Block
 from edge_runtime.config import Config
 from edge_runtime.errors import MicrophoneError
 from edge_runtime.runtime import Options, Runtime
@@ -33,7 +33,7 @@ class Recorded:
         self._breaks = breaks
         self._samples, _ = soundfile.read(CLIP, dtype="float32", start=120_000, stop=176_000)
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[Samples]:
         yield from np.split(self._samples, range(1600, len(self._samples), 1600))
         if self._breaks:
             raise MicrophoneError("the cable is out", "Push it in.")

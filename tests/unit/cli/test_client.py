@@ -13,8 +13,8 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from edge_runtime import events
+from edge_runtime.audio.ring import Samples
 from edge_runtime.cli.client import _converse
-from edge_runtime.cli.pump import Block
 from edge_runtime.errors import AudioError, EdgeRuntimeError, ServerUnreachable
 
 Script = Callable[[web.WebSocketResponse], Awaitable[None]]
@@ -45,7 +45,7 @@ class Tone:
     def __init__(self, blocks: int, breaks: bool = False) -> None:
         self._blocks, self._breaks = blocks, breaks
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[Samples]:
         for number in range(self._blocks):
             yield np.full(1600, (number + 1) / 32767, np.float32)
         if self._breaks:

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from edge_runtime.cli.pump import Block, pump, stopped_by_ctrl_c
+from edge_runtime.audio.ring import Samples
+from edge_runtime.cli.pump import pump, stopped_by_ctrl_c
 from edge_runtime.errors import MicrophoneError
 
 
-def block(value: float) -> Block:
+def block(value: float) -> Samples:
     return np.full(4, value, np.float32)
 
 
@@ -24,12 +25,12 @@ async def test_every_block_in_order_and_one_ahead_at_most() -> None:
     taken: list[float] = []
     made: list[float] = []
 
-    def source() -> Iterator[Block]:
+    def source() -> Iterator[Samples]:
         for value in range(5):
             made.append(value)
             yield block(value)
 
-    async def put(samples: Block) -> None:
+    async def put(samples: Samples) -> None:
         assert len(made) <= len(taken) + 1
         await asyncio.sleep(0.01)
         taken.append(float(samples[0]))
@@ -41,13 +42,13 @@ async def test_every_block_in_order_and_one_ahead_at_most() -> None:
 async def test_the_loop_goes_on_while_the_source_blocks() -> None:
     release = threading.Event()
 
-    def source() -> Iterator[Block]:
+    def source() -> Iterator[Samples]:
         release.wait(5)
         yield block(1)
 
-    taken: list[Block] = []
+    taken: list[Samples] = []
 
-    async def put(samples: Block) -> None:
+    async def put(samples: Samples) -> None:
         taken.append(samples)
 
     pumping = asyncio.create_task(pump(source(), put, asyncio.Event()))
@@ -59,13 +60,13 @@ async def test_the_loop_goes_on_while_the_source_blocks() -> None:
 
 
 async def test_the_source_s_error_comes_out_after_its_blocks() -> None:
-    taken: list[Block] = []
+    taken: list[Samples] = []
 
-    def source() -> Iterator[Block]:
+    def source() -> Iterator[Samples]:
         yield block(1)
         raise MicrophoneError("the cable is out")
 
-    async def put(samples: Block) -> None:
+    async def put(samples: Samples) -> None:
         taken.append(samples)
 
     with pytest.raises(MicrophoneError, match="cable"):
@@ -74,7 +75,7 @@ async def test_the_source_s_error_comes_out_after_its_blocks() -> None:
 
 
 async def test_an_error_of_put_comes_out() -> None:
-    async def put(samples: Block) -> None:
+    async def put(samples: Samples) -> None:
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
@@ -84,11 +85,11 @@ async def test_an_error_of_put_comes_out() -> None:
 async def test_stopping_does_not_wait_for_a_source_that_never_speaks() -> None:
     release = threading.Event()
 
-    def source() -> Iterator[Block]:
+    def source() -> Iterator[Samples]:
         release.wait(5)
         yield block(1)
 
-    async def put(samples: Block) -> None:
+    async def put(samples: Samples) -> None:
         raise AssertionError("nothing is delivered after the stop")
 
     stopping = asyncio.Event()
