@@ -1,9 +1,10 @@
-"""docs/protocol.md names every message, field, error and close code that there is."""
+"""docs/protocol.md names all messages, fields, errors and close codes; README's are real ones."""
 
 from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,25 @@ def test_every_encoding_and_rate_is_named():
 
     for each in (*ENCODINGS, *map(str, RATES)):
         assert each in PAGE
+
+
+def test_the_session_in_the_readme_is_one():
+    """Every line is a message as we write it, and stable text is kept to."""
+    readme = (ROOT / "README.md").read_text()
+    requests = [events.decode_request(line) for line in re.findall(r"^→ (\{.*)$", readme, re.M)]
+    assert [type(request) for request in requests] == [events.Start, events.Stop]
+    lines = re.findall(r"^← (\{.*)$", readme, re.M)
+    said = [events.decode_event(line) for line in lines]
+    assert [events.encode(event).decode() for event in said] == lines
+    ready, *turn, closed = said
+    assert isinstance(ready, events.Ready)
+    assert isinstance(closed, events.Closed)
+    numbers = range(turn[0].seq, turn[0].seq + len(turn) + 1)
+    assert [event.seq for event in (*turn, closed)] == list(numbers)
+    assert [type(event) for event in turn if not isinstance(event, events.Partial)] == [
+        events.SpeechStart, events.Final, events.SpeechEnd,
+    ]  # fmt: skip
+    stable = [event.stable for event in turn if isinstance(event, events.Partial)]
+    stable += [event.text for event in turn if isinstance(event, events.Final)]
+    assert any(stable[:-1])
+    assert all(later.startswith(earlier) for earlier, later in pairwise(stable))
