@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -59,6 +60,23 @@ def build_tile(
     `signature` says, and for a workspace that is too small. Ctrl-C stops the build and is
     raised once TensorRT has let go.
     """
+    try:
+        return _build(work, path, signature, profiles, advanced)
+    except BaseException as error:
+        # Whoever holds the error holds these frames. What is TensorRT's must be gone now: were
+        # it left to the garbage collector, that could run in a call of ours that TensorRT makes
+        # under its own lock, and wait for that lock for ever.
+        traceback.clear_frames(error.__traceback__)
+        raise
+
+
+def _build(
+    work: Work,
+    path: Path,
+    signature: Signature,
+    profiles: Sequence[Ranges],
+    advanced: Callable[[float], None],
+) -> Any:
     trt = work.tensorrt.api
     logger = _logger(trt)
     builder = trt.Builder(logger)

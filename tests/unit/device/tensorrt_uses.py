@@ -25,6 +25,7 @@ PARAMETERS: dict[str, str | None] = {
 }
 PARAMETERS_OF = {("tile.py", "config"): "IBuilderConfig"}
 RESULTS: dict[str, str | None] = {
+    "_build": "IHostMemory",
     "_logger": "ILogger",
     "_monitor": "IProgressMonitor",
     "_profile": "IOptimizationProfile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.engines import build as building
 from edge_runtime.engines.board import Board
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch, build
+from edge_runtime.engines.build import tile as one_tile
 from edge_runtime.engines.build.contract import Signature, Tensor, signatures
 from edge_runtime.engines.build.memory import MB
 from edge_runtime.engines.build.profiles import Range, profiles, ranges
@@ -331,6 +334,33 @@ class TestTile:
         same = {"x": ("float32", ("B", 4))}, {"y": ("float32", ("B", 4))}
         with pytest.raises(DeviceError, match=r"TensorRT cannot build small: .*profile"):
             build_tile(work(), path, signature(*same), [])
+
+    @pytest.mark.parametrize(("rows", "fails"), [(1, False), (64, True)])
+    def test_nothing_of_tensorrt_s_outlives_the_call(
+        self, made_up, made_up_store, rows, fails, monkeypatch
+    ) -> None:
+        alive: weakref.WeakSet = weakref.WeakSet()
+        make = one_tile._logger
+
+        def recorded(api):
+            logger = make(api)
+            alive.add(logger)  # a builder keeps its logger, a network its builder
+            return logger
+
+        monkeypatch.setattr(one_tile, "_logger", recorded)
+        small = replace(work(), workspace=32 * MB)
+        path = made_up_store.graphs(made_up) / "encoder.onnx"
+        most = ranges(made_up, rows, 16_000 * (600 if fails else 1))
+        error = None
+        gc.disable()
+        try:
+            build_tile(small, path, signatures(made_up, "fp32")["encoder"], [most])
+        except DeviceError as caught:
+            error = caught
+        finally:
+            gc.enable()
+        assert (error is not None) == fails
+        assert not alive
 
     def test_a_workspace_that_is_too_small_names_the_options(self, made_up, made_up_store) -> None:
         path = made_up_store.graphs(made_up) / "encoder.onnx"
