@@ -15,9 +15,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from edge_runtime.audio import RATE
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
 from edge_runtime.engines.build import build as make
+from edge_runtime.engines.build.need import needless
 from edge_runtime.engines.engine import Engine, read
 from edge_runtime.engines.plans import ROWS
-from edge_runtime.engines.recipe import load_recipe
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import ConfigError
 
@@ -25,13 +26,18 @@ EXAMPLES = """\
 edge-runtime build moonshine-tiny-en                        float16, for this GPU
 edge-runtime build moonshine-tiny-en --workspace-mb 256     beside other programs
 edge-runtime build moonshine-tiny-en --tensorrt tensorrt_rtx
-                                                            portable, needs no GPU"""
+                                                            portable, needs no GPU
+edge-runtime build --if-needed                              for a unit: mostly nothing to do"""
 
 
 def build(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model that was pulled, or a recipe (.toml).")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model that was pulled, or a recipe (.toml) [as the settings have it].",
+        ),
+    ] = None,
     precision: Annotated[
         Literal["fp16", "fp32"] | None,
         typer.Option(help="What weights and activations are [fp16]."),
@@ -60,12 +66,20 @@ def build(
         typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Build even what is there.")] = False,
+    if_needed: Annotated[
+        bool,
+        typer.Option(
+            "--if-needed",
+            help="Only where the server would use an engine and finds none; else exit 0.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one line of JSON.")] = False,
 ) -> None:
     """Build a model's TensorRT engine into the store.
 
     It serves only with the TensorRT version that built it. One that is there is kept. What
-    no option says is as the settings have it: precision, library, how long a segment gets.
+    no option says is as the settings have it: model, precision, library, how long a segment
+    gets.
     """
     from edge_runtime.config import load
     from edge_runtime.session import longest
@@ -80,7 +94,19 @@ def build(
         samples=longest(settings) if seconds is None else round(seconds * RATE),
         again=again,
     )
-    recipe, began = load_recipe(model), time.monotonic()
+    recipe, began = load_recipe(model or settings.serving.model), time.monotonic()
+    if if_needed and not again and isinstance(recipe, MoonshineRecipe):
+        reason = needless(
+            recipe,
+            Store(),
+            device=settings.serving.device,
+            precision=options.precision,
+            tensorrt=options.tensorrt,
+            samples=options.samples,
+        )
+        if reason is not None:
+            typer.echo(_idle(recipe.name, reason, as_json))
+            return
     with _Screen(recipe.name, shown=not as_json) as screen:
         folder = make(recipe, Store(), options, screen)
     engine, seconds = read(folder), time.monotonic() - began
@@ -92,6 +118,13 @@ def build(
     else:
         typer.echo(f"{recipe.name}: built in {seconds:.0f} s, in {folder}")
     typer.echo(f"Next: {_next(engine)}")
+
+
+def _idle(model: str, reason: str, as_json: bool) -> str:
+    """How to say that nothing was done."""
+    if not as_json:
+        return f"{model}: {reason}"
+    return msgspec.json.encode({"model": model, "built_now": False, "reason": reason}).decode()
 
 
 def _split(text: str) -> tuple[int, ...]:
