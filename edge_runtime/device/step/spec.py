@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,23 @@ def load(path: Path) -> tuple[StepSpec, dict[str, NDArray[Any]]]:
     except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
         raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime build MODEL --again") from error
     return spec, arrays
+
+
+def expected(spec: StepSpec) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of all weights, matrices as (in, out)."""
+    whole = spec.heads * spec.head_dim
+    each: Sequence[tuple[str, tuple[int, ...]]] = (
+        ("self_norm", (spec.width,)),
+        ("qkv", (spec.width, 3 * whole)),
+        ("self_out", (whole, spec.width)),
+        ("cross_norm", (spec.width,)),
+        ("query", (spec.width, whole)),
+        ("cross_out", (whole, spec.width)),
+        ("mlp_norm", (spec.width,)),
+        ("fc1", (spec.width, 2 * spec.inner)),
+        ("fc1_bias", (2 * spec.inner,)),
+        ("fc2", (spec.inner, spec.width)),
+        ("fc2_bias", (spec.width,)),
+    )
+    found = {f"{layer}.{name}": shape for layer in range(spec.layers) for name, shape in each}
+    return {**found, "norm": (spec.width,)}

@@ -1,16 +1,17 @@
-// One decoder step of an encoder-decoder transformer, for rows of one token each.
+// A decoder pass of an encoder-decoder transformer over (rows, queries) tokens.
 //
-// A step is bound by launches and latency, not by arithmetic: a row times a matrix. So each
-// kernel does all that can be done before the next exchange between blocks is needed (norms
-// are computed by every block for itself, bias, gate and residual on the way out), and sums
-// are kept in float32.
+// A step of one token a row is bound by launches and latency, a pass that checks a draft by
+// latency too: so each kernel does all that can be done before the next exchange between
+// blocks (norms are computed by every block for itself; bias, gate and residual on the way
+// out), asks for its weights first, and keeps sums in float32.
 //
 // Compiled with these definitions: HALF (weights and caches are float16, else float32),
 // WIDTH, HEADS, DIM (padded head dimension), ROTARY, INNER, PAST, VOCABULARY, ALIGNED
-// (number of alignment heads), THETA, EPSILON.
+// (number of alignment heads), LOG2_THETA, EPSILON.
 //
 // Matrices are (in, out), row-major; caches (rows, HEADS, PAST, DIM); memory (rows, HEADS,
-// frames, DIM); activations float32. The row is blockIdx.y (blockIdx.z in `cross`).
+// frames, DIM); activations (rows · queries, …) float32, called lines here. A kernel named
+// `…_many` takes MANY lines a block, the other one line: their number is a multiple of that.
 
 #define ALL (HEADS * DIM)
 #define COLUMNS 16
@@ -18,6 +19,9 @@
 #define GROUPS (THREADS / (COLUMNS / 8))
 #define CHUNK 64
 #define LOGITS 128
+#define CHUNKS 32
+#define MANY 8
+#define WARPS (THREADS / 32)
 #define NOTHING (-3.0e38f)
 #define FULL 0xffffffffu
 
@@ -69,134 +73,252 @@ __device__ __forceinline__ float most_of_warp(float value) {
     return value;
 }
 
-// Mean and 1/deviation of WIDTH values in shared memory, by each warp for itself.
-__device__ __forceinline__ void statistics(const float *x, float &mean, float &scale) {
-    int lane = threadIdx.x & 31;
-    float total = 0.f, squares = 0.f;
-    for (int i = lane; i < WIDTH; i += 32) total += x[i];
-    mean = sum_of_warp(total) / WIDTH;
-    for (int i = lane; i < WIDTH; i += 32) squares += (x[i] - mean) * (x[i] - mean);
-    scale = rsqrtf(sum_of_warp(squares) / WIDTH + EPSILON);
-}
-
-// The block's COLUMNS sums of x (`size` values in shared memory) times a matrix: thread t
-// takes 8 columns and every GROUPS-th row, then the partial sums meet. Valid in the first
-// COLUMNS threads.
-template <int SIZE>
-__device__ __forceinline__ float columns(
-    const float *x, const T *matrix, int width, int first, float (*meet)[COLUMNS]) {
-    int part = threadIdx.x % (COLUMNS / 8), group = threadIdx.x / (COLUMNS / 8);
-    const T *at = matrix + (size_t)group * width + first + part * 8;
-    float sum[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
-#pragma unroll
-    for (int i = 0; i < (SIZE + GROUPS - 1) / GROUPS; i++) {
-        int row = group + i * GROUPS;
-        if (row < SIZE) {
-            float weight[8];
-            unpack(*(const Eight *)(at + (size_t)i * GROUPS * width), weight);
-            float value = x[row];
-#pragma unroll
-            for (int c = 0; c < 8; c++) sum[c] += value * weight[c];
-        }
-    }
-#pragma unroll
-    for (int step = COLUMNS / 8; step < 32; step <<= 1)
-#pragma unroll
-        for (int c = 0; c < 8; c++) sum[c] += __shfl_xor_sync(FULL, sum[c], step);
-    if ((threadIdx.x & 31) < COLUMNS / 8)
-#pragma unroll
-        for (int c = 0; c < 8; c++) meet[threadIdx.x / 32][part * 8 + c] = sum[c];
+// The warps' parts of LINES lines of COLUMNS columns, added up.
+template <int LINES>
+__device__ __forceinline__ float met(float (*meet)[WARPS][COLUMNS]) {
     __syncthreads();
     float total = 0.f;
-    if (threadIdx.x < COLUMNS)
+    if (threadIdx.x < LINES * COLUMNS)
 #pragma unroll
-        for (int warp = 0; warp < THREADS / 32; warp++) total += meet[warp][threadIdx.x];
+        for (int warp = 0; warp < WARPS; warp++)
+            total += meet[threadIdx.x / COLUMNS][warp][threadIdx.x % COLUMNS];
     return total;
+}
+
+#if HALF
+// sum (16 × 8) += left (16 × 16, in the layout of mma) · right: `right` is where this thread's
+// pair of a line of 16 values lies.
+__device__ __forceinline__ void multiply(
+    float (&sum)[4], const unsigned int (&left)[4], const T *right) {
+    unsigned int low = *(const unsigned int *)right, high = *(const unsigned int *)(right + 8);
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(low), "r"(high));
+}
+#endif
+
+// COLUMNS columns of (LINES lines) · matrix, by one block. The weights are asked for when it is
+// made, so that they arrive while the kernel does what comes first. `times` takes the lines
+// from shared memory, PITCH apart, as `In`; thread t gets column t % COLUMNS of line
+// t / COLUMNS, the others nothing.
+//
+// This one: a thread takes 8 columns of every GROUPS-th row of the matrix.
+template <int SIZE, int LINES>
+struct Product {
+    typedef float In;
+    static const int PITCH = SIZE, COUNT = (SIZE + GROUPS - 1) / GROUPS;
+    Eight rows[COUNT];
+
+    static __device__ __forceinline__ In put(float value) { return value; }
+
+    __device__ __forceinline__ Product(const T *matrix, int width, int first) {
+        int part = threadIdx.x % (COLUMNS / 8), group = threadIdx.x / (COLUMNS / 8);
+        const T *at = matrix + (size_t)group * width + first + part * 8;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if (group + i * GROUPS < SIZE) rows[i] = *(const Eight *)(at + (size_t)i * GROUPS * width);
+    }
+
+    __device__ __forceinline__ float times(const In *x, float (*meet)[WARPS][COLUMNS]) {
+        int part = threadIdx.x % (COLUMNS / 8), group = threadIdx.x / (COLUMNS / 8);
+#pragma unroll 1
+        for (int line = 0; line < LINES; line++) {
+            float sum[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+            for (int i = 0; i < COUNT; i++)
+                if (group + i * GROUPS < SIZE) {
+                    float weight[8], value = x[line * PITCH + group + i * GROUPS];
+                    unpack(rows[i], weight);
+#pragma unroll
+                    for (int c = 0; c < 8; c++) sum[c] += value * weight[c];
+                }
+#pragma unroll
+            for (int step = COLUMNS / 8; step < 32; step <<= 1)
+#pragma unroll
+                for (int c = 0; c < 8; c++) sum[c] += __shfl_xor_sync(FULL, sum[c], step);
+            if ((threadIdx.x & 31) < COLUMNS / 8)
+#pragma unroll
+                for (int c = 0; c < 8; c++) meet[line][threadIdx.x / 32][part * 8 + c] = sum[c];
+        }
+        return met<LINES>(meet);
+    }
+};
+
+#if HALF
+// Many lines of float16: a warp's share of the matrix in tensor cores, every WARPS-th 16 rows.
+template <int SIZE>
+struct Product<SIZE, MANY> {
+    typedef T In;
+    static const int PITCH = SIZE + 8, COUNT = (SIZE / 16 + WARPS - 1) / WARPS;
+    unsigned int weight[COUNT][4];
+
+    static __device__ __forceinline__ In put(float value) { return narrow(value); }
+
+    __device__ __forceinline__ Product(const T *matrix, int width, int first) {
+        int column = first + (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            int row = (threadIdx.x / 32 + i * WARPS) * 16 + pair;
+            if (row < SIZE)
+#pragma unroll
+                for (int part = 0; part < 4; part++) {
+                    const T *at = matrix + (size_t)(row + part / 2 * 8) * width + column + part % 2 * 8;
+                    weight[i][part] = at[0] | (unsigned int)at[width] << 16;
+                }
+        }
+    }
+
+    __device__ __forceinline__ float times(const In *x, float (*meet)[WARPS][COLUMNS]) {
+        int column = (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2, warp = threadIdx.x / 32;
+        float sum[4] = {0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            int row = (warp + i * WARPS) * 16 + pair;
+            if (row < SIZE) multiply(sum, weight[i], x + column * PITCH + row);
+        }
+        meet[pair][warp][column] = sum[0];
+        meet[pair + 1][warp][column] = sum[1];
+        meet[pair][warp][column + 8] = sum[2];
+        meet[pair + 1][warp][column + 8] = sum[3];
+        return met<MANY>(meet);
+    }
+};
+#endif
+
+// norm(x) of LINES lines into shared memory. A warp works out mean and deviation of a line
+// for itself: of its own line where there are many, else all of the same one.
+template <typename P, int LINES>
+__device__ __forceinline__ void normalise(const float *x, const float *gamma, typename P::In *out) {
+    const int EACH = (WIDTH + 31) / 32;
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32, line = LINES == 1 ? 0 : warp;
+    float value[EACH], total = 0.f, squares = 0.f;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        value[i] = lane + 32 * i < WIDTH ? x[line * WIDTH + lane + 32 * i] : 0.f;
+        total += value[i];
+    }
+    float mean = sum_of_warp(total) / WIDTH;
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        if (lane + 32 * i < WIDTH) squares += (value[i] - mean) * (value[i] - mean);
+    float scale = rsqrtf(sum_of_warp(squares) / WIDTH + EPSILON);
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        if ((LINES > 1 || i % WARPS == warp) && lane + 32 * i < WIDTH)
+            out[line * P::PITCH + lane + 32 * i] =
+                P::put((value[i] - mean) * scale * gamma[lane + 32 * i]);
+    __syncthreads();
 }
 
 // x = table[token]
 extern "C" __global__ void embed(const int64 *tokens, const T *table, float *x) {
-    int row = blockIdx.y;
+    int line = blockIdx.x;
     for (int i = threadIdx.x; i < WIDTH; i += blockDim.x)
-        x[row * WIDTH + i] = wide(table[(size_t)tokens[row] * WIDTH + i]);
+        x[line * WIDTH + i] = wide(table[(size_t)tokens[line] * WIDTH + i]);
 }
 
 // y = norm(x) · matrix
+template <int LINES>
+__device__ __forceinline__ void normed_lines(
+    const float *x, const float *gamma, const T *matrix, float *y, int width) {
+    typedef Product<WIDTH, LINES> P;
+    __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
+    __shared__ float meet[LINES][WARPS][COLUMNS];
+    int line = blockIdx.y * LINES + threadIdx.x / COLUMNS;
+    P product(matrix, width, blockIdx.x * COLUMNS);
+    normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
+    float value = product.times(in, meet);
+    if (threadIdx.x < LINES * COLUMNS)
+        y[(size_t)line * width + blockIdx.x * COLUMNS + threadIdx.x % COLUMNS] = value;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) normed(
     const float *x, const float *gamma, const T *matrix, float *y, int width) {
-    __shared__ float in[WIDTH];
-    __shared__ float meet[THREADS / 32][COLUMNS];
-    int row = blockIdx.y, first = blockIdx.x * COLUMNS;
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = x[row * WIDTH + i];
-    __syncthreads();
-    float mean, scale;
-    statistics(in, mean, scale);
-    __syncthreads();
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = (in[i] - mean) * scale * gamma[i];
-    __syncthreads();
-    float value = columns<WIDTH>(in, matrix, width, first, meet);
-    if (threadIdx.x < COLUMNS) y[(size_t)row * width + first + threadIdx.x] = value;
+    normed_lines<1>(x, gamma, matrix, y, width);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) normed_many(
+    const float *x, const float *gamma, const T *matrix, float *y, int width) {
+    normed_lines<MANY>(x, gamma, matrix, y, width);
 }
 
 // y = value · silu(gate), where (value | gate) = norm(x) · matrix + bias
-extern "C" __global__ void __launch_bounds__(THREADS) gated(
+template <int LINES>
+__device__ __forceinline__ void gated_lines(
     const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
-    __shared__ float in[WIDTH];
-    __shared__ float meet[2][THREADS / 32][COLUMNS];
-    int row = blockIdx.y, first = blockIdx.x * COLUMNS;
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = x[row * WIDTH + i];
-    __syncthreads();
-    float mean, scale;
-    statistics(in, mean, scale);
-    __syncthreads();
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = (in[i] - mean) * scale * gamma[i];
-    __syncthreads();
-    float value = columns<WIDTH>(in, matrix, 2 * INNER, first, meet[0]);
-    float gate = columns<WIDTH>(in, matrix, 2 * INNER, INNER + first, meet[1]);
-    if (threadIdx.x < COLUMNS) {
-        int column = first + threadIdx.x;
+    typedef Product<WIDTH, LINES> P;
+    __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
+    __shared__ float meet[2][LINES][WARPS][COLUMNS];
+    int line = blockIdx.y * LINES + threadIdx.x / COLUMNS, first = blockIdx.x * COLUMNS;
+    P values(matrix, 2 * INNER, first), gates(matrix, 2 * INNER, INNER + first);
+    normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
+    float value = values.times(in, meet[0]);
+    float gate = gates.times(in, meet[1]);
+    if (threadIdx.x < LINES * COLUMNS) {
+        int column = first + threadIdx.x % COLUMNS;
         value += wide(bias[column]);
         gate += wide(bias[INNER + column]);
-        y[(size_t)row * INNER + column] = value * gate / (1.f + expf(-gate));
+        y[(size_t)line * INNER + column] = value * gate / (1.f + expf(-gate));
     }
 }
 
-// x += in · matrix (+ bias)
-template <int SIZE>
+extern "C" __global__ void __launch_bounds__(THREADS) gated(
+    const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
+    gated_lines<1>(x, gamma, matrix, bias, y);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) gated_many(
+    const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
+    gated_lines<MANY>(x, gamma, matrix, bias, y);
+}
+
+// x += from · matrix + bias
+template <int SIZE, int LINES>
 __device__ __forceinline__ void added(
-    const float *in, const T *matrix, const T *bias, float *x, float (*meet)[COLUMNS]) {
-    int row = blockIdx.y, first = blockIdx.x * COLUMNS;
-    float value = columns<SIZE>(in, matrix, WIDTH, first, meet);
-    if (threadIdx.x < COLUMNS) {
-        int column = first + threadIdx.x;
-        if (bias) value += wide(bias[column]);
-        x[row * WIDTH + column] += value;
-    }
+    const float *from, const T *matrix, const T *bias, float *x) {
+    typedef Product<SIZE, LINES> P;
+    __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
+    __shared__ float meet[LINES][WARPS][COLUMNS];
+    int line = blockIdx.y * LINES + threadIdx.x / COLUMNS;
+    int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
+    P product(matrix, WIDTH, blockIdx.x * COLUMNS);
+    float residual = 0.f;
+    if (threadIdx.x < LINES * COLUMNS)
+        residual = x[line * WIDTH + column] + (bias ? wide(bias[column]) : 0.f);
+    for (int i = threadIdx.x; i < LINES * SIZE; i += THREADS)
+        in[i / SIZE * P::PITCH + i % SIZE] = P::put(from[(size_t)blockIdx.y * LINES * SIZE + i]);
+    __syncthreads();
+    float value = product.times(in, meet);
+    if (threadIdx.x < LINES * COLUMNS) x[line * WIDTH + column] = residual + value;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) mlp_out(
     const float *inner, const T *matrix, const T *bias, float *x) {
-    __shared__ float in[INNER];
-    __shared__ float meet[THREADS / 32][COLUMNS];
-    for (int i = threadIdx.x; i < INNER; i += THREADS) in[i] = inner[(size_t)blockIdx.y * INNER + i];
-    __syncthreads();
-    added<INNER>(in, matrix, bias, x, meet);
+    added<INNER, 1>(inner, matrix, bias, x);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) self_out(
+extern "C" __global__ void __launch_bounds__(THREADS) mlp_out_many(
+    const float *inner, const T *matrix, const T *bias, float *x) {
+    added<INNER, MANY>(inner, matrix, bias, x);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) mix_out(
     const float *mixed, const T *matrix, float *x) {
-    __shared__ float in[ALL];
-    __shared__ float meet[THREADS / 32][COLUMNS];
-    for (int i = threadIdx.x; i < ALL; i += THREADS) in[i] = mixed[blockIdx.y * ALL + i];
-    __syncthreads();
-    added<ALL>(in, matrix, 0, x, meet);
+    added<ALL, 1>(mixed, matrix, 0, x);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) mix_out_many(
+    const float *mixed, const T *matrix, float *x) {
+    added<ALL, MANY>(mixed, matrix, 0, x);
 }
 
 // Self-attention of one head: rotate, append to the cache, attend. One thread for each key.
 extern "C" __global__ void __launch_bounds__(PAST) self_mix(
     const float *qkv, const int64 *position, const T *past_k, const T *past_v, T *new_k, T *new_v,
     float *mixed) {
-    __shared__ float query[DIM], key[DIM], value[DIM];
+    __shared__ float query[DIM];
+    __shared__ alignas(16) T key[DIM], value[DIM];
     __shared__ float weight[PAST];
     __shared__ float values[PAST][DIM + 1];
     __shared__ float meet[2][PAST / 32];
@@ -205,44 +327,53 @@ extern "C" __global__ void __launch_bounds__(PAST) self_mix(
     int at = (int)position[row];
     const float *in = qkv + (size_t)row * 3 * ALL + head * DIM;
     size_t base = ((size_t)row * HEADS + head) * PAST * DIM + (size_t)thread * DIM;
-    float mine[DIM];
+    Eight keys[DIM / 8], mine[DIM / 8];
+    if (thread < at)
 #pragma unroll
-    for (int i = 0; i < DIM; i += 8) unpack(*(const Eight *)(past_k + base + i), mine + i);
-#pragma unroll
-    for (int i = 0; i < DIM; i += 8) {
-        float eight[8];
-        unpack(*(const Eight *)(past_v + base + i), eight);
-#pragma unroll
-        for (int c = 0; c < 8; c++) values[thread][i + c] = eight[c];
-    }
+        for (int i = 0; i < DIM / 8; i++) {
+            keys[i] = *(const Eight *)(past_k + base + 8 * i);
+            mine[i] = *(const Eight *)(past_v + base + 8 * i);
+        }
     if (thread < ROTARY / 2) {
-        float angle = (float)at * powf(THETA, -2.f * thread / ROTARY), sine, cosine;
+        float angle = (float)at * exp2f(-2.f * thread / ROTARY * LOG2_THETA), sine, cosine;
         sincosf(angle, &sine, &cosine);
         float a = in[thread], b = in[thread + ROTARY / 2];
         query[thread] = a * cosine - b * sine;
         query[thread + ROTARY / 2] = b * cosine + a * sine;
         a = in[ALL + thread], b = in[ALL + thread + ROTARY / 2];
-        key[thread] = wide(narrow(a * cosine - b * sine));
-        key[thread + ROTARY / 2] = wide(narrow(b * cosine + a * sine));
+        key[thread] = narrow(a * cosine - b * sine);
+        key[thread + ROTARY / 2] = narrow(b * cosine + a * sine);
     } else if (thread >= ROTARY && thread < DIM) {
         query[thread] = in[thread];
-        key[thread] = wide(narrow(in[ALL + thread]));
+        key[thread] = narrow(in[ALL + thread]);
     }
-    if (thread < DIM) value[thread] = wide(narrow(in[2 * ALL + thread]));
+    if (thread >= DIM && thread < 2 * DIM) value[thread - DIM] = narrow(in[2 * ALL + thread - DIM]);
     __syncthreads();
-    if (thread == at)
-#pragma unroll
-        for (int i = 0; i < DIM; i++) {
-            mine[i] = key[i];
-            values[thread][i] = value[i];
-        }
     float score = 0.f;
+    if (thread <= at) {
+        if (thread == at)
 #pragma unroll
-    for (int i = 0; i < DIM; i++) {
-        score += query[i] * mine[i];
-        new_k[base + i] = narrow(mine[i]);
+            for (int i = 0; i < DIM / 8; i++) {
+                keys[i] = ((const Eight *)key)[i];
+                mine[i] = ((const Eight *)value)[i];
+            }
+#pragma unroll
+        for (int i = 0; i < DIM / 8; i++) {
+            float eight[8];
+            unpack(keys[i], eight);
+#pragma unroll
+            for (int c = 0; c < 8; c++) score += query[8 * i + c] * eight[c];
+            unpack(mine[i], eight);
+#pragma unroll
+            for (int c = 0; c < 8; c++) values[thread][8 * i + c] = eight[c];
+        }
+        // What lies behind is written before it is read.
+#pragma unroll
+        for (int i = 0; i < DIM / 8; i++) {
+            *(Eight *)(new_k + base + 8 * i) = keys[i];
+            *(Eight *)(new_v + base + 8 * i) = mine[i];
+        }
     }
-    for (int i = 0; i < DIM; i++) new_v[base + i] = narrow(values[thread][i]);
     if (thread > at) score = NOTHING;
     float most = most_of_warp(score);
     if (!(thread & 31)) meet[0][thread / 32] = most;
@@ -272,6 +403,109 @@ extern "C" __global__ void __launch_bounds__(PAST) self_mix(
     }
 }
 
+// Rotate the queries in place; put keys and values of all lines of a row in its new cache,
+// behind what was there. One block for each head and 16 places of a row's cache, one thread
+// for each pair of a place that is rotated together.
+extern "C" __global__ void __launch_bounds__(8 * ROTARY) append(
+    float *qkv, const int64 *position, int queries, const T *past_k, const T *past_v, T *new_k,
+    T *new_v) {
+    int head = blockIdx.x, row = blockIdx.z, pair = threadIdx.x % (ROTARY / 2);
+    int place = blockIdx.y * 16 + threadIdx.x / (ROTARY / 2);
+    int query = place - (int)position[row];
+    size_t at = (((size_t)row * HEADS + head) * PAST + place) * DIM;
+    if (query < 0) {
+        for (int i = pair * 8; i < DIM; i += ROTARY * 4) {
+            *(Eight *)(new_k + at + i) = *(const Eight *)(past_k + at + i);
+            *(Eight *)(new_v + at + i) = *(const Eight *)(past_v + at + i);
+        }
+        return;
+    }
+    if (query >= queries) return;
+    float *in = qkv + ((size_t)row * queries + query) * 3 * ALL + head * DIM;
+    float angle = (float)place * exp2f(-2.f * pair / ROTARY * LOG2_THETA), sine, cosine;
+    sincosf(angle, &sine, &cosine);
+    int other = pair + ROTARY / 2;
+    float a = in[pair], b = in[other], c = in[ALL + pair], d = in[ALL + other];
+    in[pair] = a * cosine - b * sine;
+    in[other] = b * cosine + a * sine;
+    new_k[at + pair] = narrow(c * cosine - d * sine);
+    new_k[at + other] = narrow(d * cosine + c * sine);
+    for (int i = ROTARY + pair; i < DIM; i += ROTARY / 2) new_k[at + i] = narrow(in[ALL + i]);
+    for (int i = pair; i < DIM; i += ROTARY / 2) new_v[at + i] = narrow(in[2 * ALL + i]);
+}
+
+// The mix of KEYS keys for one query, by one warp: weights into `weight`, then two dimensions
+// a lane. `seen` is how many keys count; `most` and `total` are the softmax's.
+template <int KEYS>
+__device__ __forceinline__ void mixed_by_warp(
+    const float *query, const float (*keys)[DIM + 1], const float (*values)[DIM + 1], int seen,
+    float *weight, float *scores, float &most, float &total, float (&sum)[2]) {
+    int lane = threadIdx.x & 31;
+    float score[KEYS / 32];
+    most = NOTHING;
+#pragma unroll
+    for (int j = 0; j < KEYS / 32; j++) {
+        int key = lane + 32 * j;
+        score[j] = 0.f;
+#pragma unroll
+        for (int i = 0; i < DIM; i++) score[j] += query[i] * keys[key][i];
+        if (key >= seen) score[j] = NOTHING;
+        if (scores && key < seen) scores[key] = score[j];
+        most = fmaxf(most, score[j]);
+    }
+    most = most_of_warp(most);
+    total = 0.f;
+#pragma unroll
+    for (int j = 0; j < KEYS / 32; j++) {
+        float each = lane + 32 * j < seen ? expf(score[j] - most) : 0.f;
+        weight[lane + 32 * j] = each;
+        total += each;
+    }
+    total = sum_of_warp(total);
+    __syncwarp();
+    sum[0] = sum[1] = 0.f;
+    int last = min(KEYS, seen);
+    for (int key = 0; key < last; key++) {
+        sum[0] += weight[key] * values[key][lane];
+        if (lane < DIM - 32) sum[1] += weight[key] * values[key][lane + 32];
+    }
+}
+
+// Self-attention of one head for `queries` lines of a row: a warp for each of a block's lines.
+extern "C" __global__ void __launch_bounds__(128) self_mix_many(
+    const float *qkv, const int64 *position, int queries, const T *new_k, const T *new_v,
+    float *mixed) {
+    extern __shared__ float shared[];
+    float(*keys)[DIM + 1] = (float(*)[DIM + 1])shared;
+    float(*values)[DIM + 1] = keys + PAST;
+    float(*weight)[PAST] = (float(*)[PAST])(values + PAST);
+    float(*query)[DIM] = (float(*)[DIM])(weight + 4);
+    int head = blockIdx.x, row = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    int line = blockIdx.y * 4 + warp, first = (int)position[row];
+    int most_seen = min(PAST, first + blockIdx.y * 4 + 4);
+    size_t base = ((size_t)row * HEADS + head) * PAST * DIM;
+    for (int i = threadIdx.x; i < most_seen * DIM / 8; i += 128) {
+        float eight[8];
+        int key = i * 8 / DIM, column = i * 8 % DIM;
+        unpack(*(const Eight *)(new_k + base + i * 8), eight);
+#pragma unroll
+        for (int c = 0; c < 8; c++) keys[key][column + c] = eight[c];
+        unpack(*(const Eight *)(new_v + base + i * 8), eight);
+#pragma unroll
+        for (int c = 0; c < 8; c++) values[key][column + c] = eight[c];
+    }
+    const float *in = qkv + ((size_t)row * queries + line) * 3 * ALL + head * DIM;
+    query[warp][lane] = in[lane];
+    if (lane < DIM - 32) query[warp][lane + 32] = in[lane + 32];
+    __syncthreads();
+    float most, total, sum[2];
+    int seen = min(PAST, first + line + 1);
+    mixed_by_warp<PAST>(query[warp], keys, values, seen, weight[warp], 0, most, total, sum);
+    float *out = mixed + ((size_t)row * queries + line) * ALL + head * DIM;
+    out[lane] = sum[0] / total;
+    if (lane < DIM - 32) out[lane + 32] = sum[1] / total;
+}
+
 // Cross-attention of one head over CHUNK frames: (most, total, mix) of them, to be joined.
 // `slot` is the head's place among the alignment heads (or -1): its scores are kept then.
 extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
@@ -286,27 +520,40 @@ extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
     int first = chunk * CHUNK, last = min(frames, (int)length[row]);
     size_t base = ((size_t)row * HEADS + head) * frames * DIM;
     int key = thread / 2, frame = first + key, half = thread % 2;
-    for (int i = thread; i < CHUNK * DIM / 8; i += 2 * CHUNK) {
-        int at = i * 8 / DIM, column = i * 8 % DIM;
-        float eight[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
-        if (first + at < last)
-            unpack(*(const Eight *)(memory_v + base + (size_t)(first + at) * DIM + column), eight);
+    const int MINE = (DIM / 8 + 1) / 2, EACH = (CHUNK * DIM / 8 + 2 * CHUNK - 1) / (2 * CHUNK);
+    Eight keys[MINE], mixed[EACH];
+    if (frame < last)
 #pragma unroll
-        for (int c = 0; c < 8; c++) values[at][column + c] = eight[c];
+        for (int i = 0; i < MINE; i++)
+            if (2 * i + half < DIM / 8)
+                keys[i] = *(const Eight *)(memory_k + base + (size_t)frame * DIM + 8 * (2 * i + half));
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        int at = (thread + i * 2 * CHUNK) * 8;
+        if (at < CHUNK * DIM && first + at / DIM < last)
+            mixed[i] = *(const Eight *)(memory_v + base + (size_t)first * DIM + at);
     }
     if (thread < DIM) query[thread] = queries[(size_t)row * ALL + head * DIM + thread];
     __syncthreads();
     float score = 0.f;
-    if (frame < last) {
-        const T *at = memory_k + base + (size_t)frame * DIM;
+    if (frame < last)
 #pragma unroll
-        for (int i = 0; i < DIM; i += 8)
-            if ((i / 8) % 2 == half) {
+        for (int i = 0; i < MINE; i++)
+            if (2 * i + half < DIM / 8) {
                 float eight[8];
-                unpack(*(const Eight *)(at + i), eight);
+                unpack(keys[i], eight);
 #pragma unroll
-                for (int c = 0; c < 8; c++) score += query[i + c] * eight[c];
+                for (int c = 0; c < 8; c++) score += query[8 * (2 * i + half) + c] * eight[c];
             }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        int at = (thread + i * 2 * CHUNK) * 8;
+        if (at < CHUNK * DIM) {
+            float eight[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
+            if (first + at / DIM < last) unpack(mixed[i], eight);
+#pragma unroll
+            for (int c = 0; c < 8; c++) values[at / DIM][at % DIM + c] = eight[c];
+        }
     }
     score += __shfl_xor_sync(FULL, score, 1);
     if (frame >= last) score = NOTHING;
@@ -346,25 +593,108 @@ extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
     }
 }
 
-// x += (pieces, joined) · matrix. The alignment heads' (most, total) are kept for `finish`.
+// The same for MANY lines of a row: each of the four warps takes MANY / 4 of them.
+extern "C" __global__ void __launch_bounds__(128) cross_many(
+    const float *queries, const int64 *length, int lines, const T *memory_k, const T *memory_v,
+    int frames, int slots, float *pieces, float *scores) {
+    __shared__ float keys[CHUNK][DIM + 1], values[CHUNK][DIM + 1];
+    __shared__ float weight[4][CHUNK], query[4][DIM];
+    int head = blockIdx.x, chunk = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    int groups = lines / MANY, row = blockIdx.z / groups, begin = blockIdx.z % groups * MANY;
+    int first = chunk * CHUNK, last = min(frames, (int)length[row]);
+    size_t base = (((size_t)row * HEADS + head) * frames + first) * DIM;
+    for (int i = threadIdx.x; i < CHUNK * DIM / 8; i += 128) {
+        float k[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f}, v[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
+        int key = i * 8 / DIM, column = i * 8 % DIM;
+        if (first + key < last) {
+            unpack(*(const Eight *)(memory_k + base + i * 8), k);
+            unpack(*(const Eight *)(memory_v + base + i * 8), v);
+        }
+#pragma unroll
+        for (int c = 0; c < 8; c++) keys[key][column + c] = k[c], values[key][column + c] = v[c];
+    }
+    __syncthreads();
+    int slot = slots >> (4 * head) & 15;
+    for (int each = warp; each < MANY; each += 4) {
+        size_t line = (size_t)row * lines + begin + each;
+        const float *in = queries + line * ALL + head * DIM;
+        query[warp][lane] = in[lane];
+        if (lane < DIM - 32) query[warp][lane + 32] = in[lane + 32];
+        __syncwarp();
+        float most, total, sum[2];
+        float *kept = slot == 15 ? 0 : scores + (line * ALIGNED + slot) * frames + first;
+        mixed_by_warp<CHUNK>(
+            query[warp], keys, values, last - first, weight[warp], kept, most, total, sum);
+        if (kept)
+            for (int key = lane; key < CHUNK && first + key < frames; key += 32)
+                if (first + key >= last) kept[key] = NOTHING;
+        float *out = pieces + ((line * HEADS + head) * gridDim.y + chunk) * (DIM + 2);
+        if (!lane) out[0] = most, out[1] = total;
+        out[2 + lane] = sum[0];
+        if (lane < DIM - 32) out[2 + lane + 32] = sum[1];
+        __syncwarp();
+    }
+}
+
+// The pieces of cross-attention, joined: one block a line. The alignment heads' (most, total)
+// are kept for `finish`.
+extern "C" __global__ void __launch_bounds__(THREADS) join(
+    const float *pieces, int chunks, int slots, float *mixed, float *shares) {
+    __shared__ float most[HEADS][CHUNKS], total[HEADS][CHUNKS], share[HEADS][CHUNKS];
+    int line = blockIdx.x;
+    const float *mine = pieces + (size_t)line * HEADS * chunks * (DIM + 2);
+    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
+        most[i / chunks][i % chunks] = mine[i * (DIM + 2)];
+        total[i / chunks][i % chunks] = mine[i * (DIM + 2) + 1];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
+        int head = i / chunks, chunk = i % chunks;
+        float top = NOTHING, sum = 0.f;
+        for (int c = 0; c < chunks; c++) top = fmaxf(top, most[head][c]);
+        for (int c = 0; c < chunks; c++) sum += total[head][c] * expf(most[head][c] - top);
+        share[head][chunk] = expf(most[head][chunk] - top) / sum;
+        int slot = slots >> (4 * head) & 15;
+        if (slot != 15 && !chunk) {
+            shares[2 * (line * ALIGNED + slot)] = top;
+            shares[2 * (line * ALIGNED + slot) + 1] = sum;
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < ALL; i += THREADS) {
+        int head = i / DIM;
+        const float *at = mine + (size_t)head * chunks * (DIM + 2) + 2 + i % DIM;
+        float sum = 0.f;
+#pragma unroll 4
+        for (int c = 0; c < chunks; c++) sum += at[c * (DIM + 2)] * share[head][c];
+        mixed[(size_t)line * ALL + i] = sum;
+    }
+}
+
+// x += (pieces, joined) · matrix, for one line: what `join` and `mix_out` do, in one launch.
 extern "C" __global__ void __launch_bounds__(THREADS) cross_out(
     const float *pieces, int chunks, int slots, const T *matrix, float *x, float *shares) {
     __shared__ float in[ALL];
-    __shared__ float meet[THREADS / 32][COLUMNS];
-    __shared__ float most[HEADS], total[HEADS];
-    int row = blockIdx.y;
+    __shared__ float meet[1][WARPS][COLUMNS];
+    __shared__ float most[HEADS][CHUNKS], total[HEADS][CHUNKS], share[HEADS][CHUNKS];
+    int row = blockIdx.y, column = blockIdx.x * COLUMNS + threadIdx.x;
     const float *mine = pieces + (size_t)row * HEADS * chunks * (DIM + 2);
-    if (threadIdx.x < HEADS) {
-        int head = threadIdx.x;
-        const float *at = mine + (size_t)head * chunks * (DIM + 2);
+    Product<ALL, 1> product(matrix, WIDTH, blockIdx.x * COLUMNS);
+    float residual = 0.f;
+    if (threadIdx.x < COLUMNS) residual = x[row * WIDTH + column];
+    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
+        most[i / chunks][i % chunks] = mine[i * (DIM + 2)];
+        total[i / chunks][i % chunks] = mine[i * (DIM + 2) + 1];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
+        int head = i / chunks, chunk = i % chunks;
         float top = NOTHING, sum = 0.f;
-        for (int c = 0; c < chunks; c++) top = fmaxf(top, at[c * (DIM + 2)]);
-        for (int c = 0; c < chunks; c++)
-            sum += at[c * (DIM + 2) + 1] * expf(at[c * (DIM + 2)] - top);
-        most[head] = top;
-        total[head] = sum;
+        for (int c = 0; c < chunks; c++) top = fmaxf(top, most[head][c]);
+        for (int c = 0; c < chunks; c++) sum += total[head][c] * expf(most[head][c] - top);
+        share[head][chunk] = expf(most[head][chunk] - top) / sum;
         int slot = slots >> (4 * head) & 15;
-        if (slot != 15 && !blockIdx.x) {
+        if (slot != 15 && !chunk && !blockIdx.x) {
             shares[2 * (row * ALIGNED + slot)] = top;
             shares[2 * (row * ALIGNED + slot) + 1] = sum;
         }
@@ -372,14 +702,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) cross_out(
     __syncthreads();
     for (int i = threadIdx.x; i < ALL; i += THREADS) {
         int head = i / DIM;
-        const float *at = mine + (size_t)head * chunks * (DIM + 2);
+        const float *at = mine + (size_t)head * chunks * (DIM + 2) + 2 + i % DIM;
         float sum = 0.f;
-        for (int c = 0; c < chunks; c++)
-            sum += at[c * (DIM + 2) + 2 + i % DIM] * expf(at[c * (DIM + 2)] - most[head]);
-        in[i] = sum / total[head];
+#pragma unroll 4
+        for (int c = 0; c < chunks; c++) sum += at[c * (DIM + 2)] * share[head][c];
+        in[i] = sum;
     }
     __syncthreads();
-    added<ALL>(in, matrix, 0, x, meet);
+    float value = product.times(in, meet);
+    if (threadIdx.x < COLUMNS) x[row * WIDTH + column] = residual + value;
 }
 
 struct Best {
@@ -411,24 +742,37 @@ __device__ __forceinline__ Best best_of_warp(Best mine) {
     return mine;
 }
 
-// The best of LOGITS tokens: four threads for each row of the table.
-extern "C" __global__ void __launch_bounds__(THREADS) logits(
+// The best of a block's LOGITS tokens for `lines` lines: a warp takes a line at a time.
+__device__ __forceinline__ void choose(
+    const float (*logit)[LOGITS], int lines, int first, Best *bests) {
+    __syncthreads();
+    for (int line = threadIdx.x / 32; line < lines; line += WARPS) {
+        Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
+        for (int token = threadIdx.x & 31; token < LOGITS; token += 32) {
+            Best one = {logit[line][token], NOTHING, 1.f, first + token};
+            mine = joined(mine, one);
+        }
+        mine = best_of_warp(mine);
+        if (!(threadIdx.x & 31)) bests[(size_t)line * gridDim.x + blockIdx.x] = mine;
+    }
+}
+
+// The logits of LOGITS tokens for LINES lines, and the best of them: four threads for each row
+// of the table.
+template <int LINES>
+__device__ __forceinline__ void logits_lines(
     const float *x, const float *gamma, const T *table, Best *bests) {
-    __shared__ float in[WIDTH];
-    __shared__ float logit[LOGITS];
-    int row = blockIdx.y, first = blockIdx.x * LOGITS;
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = x[row * WIDTH + i];
-    __syncthreads();
-    float mean, scale;
-    statistics(in, mean, scale);
-    __syncthreads();
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) in[i] = (in[i] - mean) * scale * gamma[i];
-    __syncthreads();
-    int part = threadIdx.x % 4;
+    typedef Product<WIDTH, 1> P;  // for its layout: lines of float32
+    __shared__ alignas(16) float in[LINES * WIDTH];
+    __shared__ float logit[LINES][LOGITS];
+    int first = blockIdx.x * LOGITS, part = threadIdx.x % 4;
+    normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
 #pragma unroll
     for (int token = threadIdx.x / 4; token < LOGITS; token += THREADS / 4) {
         const T *at = table + (size_t)(first + token) * WIDTH;
-        float sum = 0.f;
+        float sum[LINES];
+#pragma unroll
+        for (int line = 0; line < LINES; line++) sum[line] = 0.f;
 #pragma unroll
         for (int i = 0; i < (WIDTH / 8 + 3) / 4; i++) {
             int chunk = part + 4 * i;
@@ -436,36 +780,89 @@ extern "C" __global__ void __launch_bounds__(THREADS) logits(
                 float eight[8];
                 unpack(*(const Eight *)(at + chunk * 8), eight);
 #pragma unroll
-                for (int c = 0; c < 8; c++) sum += eight[c] * in[chunk * 8 + c];
+                for (int line = 0; line < LINES; line++)
+#pragma unroll
+                    for (int c = 0; c < 8; c++)
+                        sum[line] += eight[c] * in[line * WIDTH + chunk * 8 + c];
             }
         }
-        sum += __shfl_xor_sync(FULL, sum, 1);
-        sum += __shfl_xor_sync(FULL, sum, 2);
-        if (!part) logit[token] = sum;
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
-        for (int token = threadIdx.x; token < LOGITS; token += 32) {
-            Best one = {logit[token], NOTHING, 1.f, first + token};
-            mine = joined(mine, one);
+#pragma unroll
+        for (int line = 0; line < LINES; line++) {
+            sum[line] += __shfl_xor_sync(FULL, sum[line], 1);
+            sum[line] += __shfl_xor_sync(FULL, sum[line], 2);
+            if (!part) logit[line][token] = sum[line];
         }
-        mine = best_of_warp(mine);
-        if (!threadIdx.x) bests[(size_t)row * gridDim.x + blockIdx.x] = mine;
     }
+    choose(logit, LINES, first, bests + (size_t)blockIdx.y * LINES * gridDim.x);
 }
 
-// The answer of a row: token, log-probability, margin; alignment and its peak; next position.
+extern "C" __global__ void __launch_bounds__(THREADS) logits(
+    const float *x, const float *gamma, const T *table, Best *bests) {
+    logits_lines<1>(x, gamma, table, bests);
+}
+
+#if HALF
+// In tensor cores, up to 4 · MANY lines a block: each warp takes 16 tokens and reads their rows
+// of the table once. Blocks of which fewer lines are left do fewer.
+extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
+    const float *x, const float *gamma, const T *table, int lines, Best *bests) {
+    typedef Product<WIDTH, MANY> P;
+    __shared__ alignas(16) T in[4 * MANY * P::PITCH];
+    __shared__ float logit[4 * MANY][LOGITS];
+    int base = blockIdx.y * 4 * MANY, tiles = min(4, (lines - base) / MANY);
+    int first = blockIdx.x * LOGITS, warp = threadIdx.x / 32;
+    int token = warp * 16 + (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2;
+    for (int tile = 0; tile < tiles; tile++)
+        normalise<P, MANY>(x + (base + tile * MANY) * WIDTH, gamma, in + tile * MANY * P::PITCH);
+    float sum[4][4] = {};
+    const T *at = table + (size_t)(first + token) * WIDTH + pair;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i += 16) {
+        unsigned int row[4];
+#pragma unroll
+        for (int part = 0; part < 4; part++)
+            row[part] = *(const unsigned int *)(at + part % 2 * 8 * WIDTH + i + part / 2 * 8);
+#pragma unroll
+        for (int tile = 0; tile < 4; tile++)
+            if (tile < tiles)
+                multiply(
+                    sum[tile], row,
+                    in + (tile * MANY + (threadIdx.x & 31) / 4) * P::PITCH + i + pair);
+    }
+#pragma unroll
+    for (int tile = 0; tile < 4; tile++)
+        if (tile < tiles) {
+            logit[tile * MANY + pair][token] = sum[tile][0];
+            logit[tile * MANY + pair + 1][token] = sum[tile][1];
+            logit[tile * MANY + pair][token + 8] = sum[tile][2];
+            logit[tile * MANY + pair + 1][token + 8] = sum[tile][3];
+        }
+    choose(logit, tiles * MANY, first, bests + (size_t)base * gridDim.x);
+}
+#else
+extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
+    const float *x, const float *gamma, const T *table, int lines, Best *bests) {
+    for (int base = blockIdx.y * 4 * MANY; base < min(lines, (int)(blockIdx.y + 1) * 4 * MANY); base += MANY) {
+        __syncthreads();
+        logits_lines<MANY>(
+            x + base * WIDTH - blockIdx.y * MANY * WIDTH, gamma, table,
+            bests + (size_t)base * gridDim.x - (size_t)blockIdx.y * MANY * gridDim.x);
+    }
+}
+#endif
+
+// The answer to a line: token, log-probability, margin; alignment and its peak. The first line
+// of a row also says where the next pass begins.
 extern "C" __global__ void __launch_bounds__(THREADS) finish(
     const Best *bests, int count, const float *scores, const float *shares, int frames,
-    const int64 *position, int64 *next_token, float *logprob, float *margin, int64 *frame,
+    int queries, const int64 *position, int64 *next_token, float *logprob, float *margin, int64 *frame,
     float *align, int64 *position_next) {
     __shared__ Best meet[THREADS / 32];
     __shared__ float peak[THREADS / 32];
     __shared__ int place[THREADS / 32];
-    int row = blockIdx.y, thread = threadIdx.x;
+    int line = blockIdx.x, thread = threadIdx.x;
     Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
-    for (int i = thread; i < count; i += THREADS) mine = joined(mine, bests[(size_t)row * count + i]);
+    for (int i = thread; i < count; i += THREADS) mine = joined(mine, bests[(size_t)line * count + i]);
     mine = best_of_warp(mine);
     float high = -1.f;
     int where = 0;
@@ -473,11 +870,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
         float sum = 0.f;
 #pragma unroll
         for (int a = 0; a < ALIGNED; a++) {
-            const float *share = shares + 2 * (row * ALIGNED + a);
-            sum += expf(scores[((size_t)row * ALIGNED + a) * frames + t] - share[0]) / share[1];
+            const float *share = shares + 2 * (line * ALIGNED + a);
+            sum += expf(scores[((size_t)line * ALIGNED + a) * frames + t] - share[0]) / share[1];
         }
         sum /= ALIGNED;
-        align[(size_t)row * frames + t] = sum;
+        align[(size_t)line * frames + t] = sum;
         if (sum > high) high = sum, where = t;
     }
 #pragma unroll
@@ -494,9 +891,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
         if (peak[warp] > high || (peak[warp] == high && place[warp] < where))
             high = peak[warp], where = place[warp];
     }
-    next_token[row] = mine.token;
-    logprob[row] = -logf(mine.total);
-    margin[row] = mine.first - mine.second;
-    frame[row] = where;
-    position_next[row] = position[row] + 1;
+    next_token[line] = mine.token;
+    logprob[line] = -logf(mine.total);
+    margin[line] = mine.first - mine.second;
+    frame[line] = where;
+    if (line % queries == 0) position_next[line / queries] = position[line / queries] + queries;
 }
