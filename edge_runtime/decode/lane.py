@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_runtime.decode import proof
+from edge_runtime.decode import trial
 from edge_runtime.decode.graphs import Graphs
 from edge_runtime.decode.mirror import Mirror
 from edge_runtime.decode.passes import Pass
@@ -42,6 +42,10 @@ class Lane:
         self.buckets = chain.buckets(size)
         self.stream = chain.device.stream()
         self.graphs = Graphs(chain.device, self.stream, KEPT)
+        self.tiled: frozenset[int] = frozenset()
+        """Sizes of passes (queries) that go through the tiles even where one program is there."""
+        self.padding = {"samples": (0, 0), "queries": (0, 0)}
+        """What calls were made for so far, by kind: real ones, and more for nothing."""
         shape, device = chain.shape, chain.device
         rows, queries, frames = size.rows, shape.past, shape.frames(size.samples)
         each = rows * shape.heads * shape.padded_head_dim
@@ -63,6 +67,22 @@ class Lane:
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
         answers = max(_slot(rows * queries), device.chained * _slot(rows))
         self._answers = Mirror(device, (answers,), np.uint8, "results")
+        if device.rounds:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Bind the largest calls first, and drop them: no other needs more memory to work in."""
+        rows, samples = self.size.rows, self.size.samples
+        frames = self.chain.shape.frames(samples)
+        self._encoder(0, rows if self.chain.device.batches else 1, samples)
+        queries = self.buckets.queries(self.chain.shape.longest + 1)
+        self._passes(Pass(rows, queries, frames, tiled=True))
+
+    def filled(self, kind: str, made: int, real: int) -> None:
+        """Count a call that was made for so many "samples" or "queries", `real` ones of them."""
+        before, padding = self.padding[kind]
+        # In one piece: other threads read it.
+        self.padding[kind] = (before + real, padding + made - real)
 
     # -- the encoder
 
@@ -175,9 +195,9 @@ class Lane:
             ),
             "position": self._position(turn, rows),
         }
-        if chain.step is not None and queries == 1 and not shape.tiled:
+        if chain.whole is not None and not shape.tiled and queries not in self.tiled:
             offered["position_next"] = self._position(1 - turn, rows)
-            return [self._bind(chain.step, offered)]
+            return [self._bind(chain.whole, offered)]
         calls = [self._bind(chain.embedding, {**offered, "hidden": hidden[0]})]
         for number, program in enumerate(chain.tiles):
             here, there = number % 2, 1 - number % 2
@@ -196,8 +216,9 @@ class Lane:
     def warm(self) -> None:
         """Capture what single updates want, and run it once; nothing where shapes are exact."""
         buckets, chained = self.buckets, self.chain.device.chained
-        if self.chain.step is not None and not proof.steps_agree(self):
-            self.chain.step = None
+        if self.chain.whole is not None and buckets.query_sizes:
+            self.tiled = trial.through_tiles(self)
+            self.graphs.close()
         self.length.host.host[...] = self.chain.shape.shortest
         for samples in buckets.sample_sizes:
             self.encode(1, samples)

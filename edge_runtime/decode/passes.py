@@ -11,7 +11,7 @@ class Pass:
 
     It reads cache `turn` and writes the other. With `steps` the pass goes on by itself
     that many times, each on the token that came before; `queries` is 1 then. `tiled` goes
-    through the tiles even where the device has whole steps.
+    through the tiles even where the device has one program for the whole decoder.
     """
 
     rows: int

@@ -77,6 +77,7 @@ class Runner:
         for row, (pieces, length) in enumerate(zip(audio, lengths, strict=True)):
             lane.stage(row, list(pieces), samples)
             lane.length.host.host[row] = max(length, shortest)
+        lane.filled("samples", rows * samples, sum(lengths))
         return rows, samples
 
 
@@ -135,18 +136,21 @@ class _Decoding:
         lane.decode(shape, self._aligned)
         mark = lane.stream.mark()
         lane.stream.synchronize()
-        for step in range(shape.steps):
-            self._deliver(shape, step, count)
+        real = sum(self._deliver(shape, step, count) for step in range(shape.steps))
+        lane.filled("queries", shape.count * shape.steps, real)
         self._turn = (self._turn + shape.steps) % 2
         return mark
 
-    def _deliver(self, shape: Pass, step: int, count: int) -> None:
+    def _deliver(self, shape: Pass, step: int, count: int) -> int:
+        """Hand out what a step answered; how many tokens were asked about."""
+        asked = 0
         answers = {name: rows.tolist() for name, rows in self._lane.answers(shape, step).items()}
         for row, sequence in enumerate(self._sequences[:count]):
             if sequence.done:
                 continue
             if step:
                 sequence.step()
+            asked += len(sequence.feed())
             taken = sequence.take(
                 answers["next_token"][row],
                 answers["logprob"][row],
@@ -156,6 +160,7 @@ class _Decoding:
             if self._updates[row].align:
                 attention = self._lane.align(shape, step)
                 self._rows[row].append(attention[row, :taken].copy())
+        return asked
 
     def hypothesis(self, row: int, spent: Cost) -> Hypothesis:
         update, sequence = self._updates[row], self._sequences[row]

@@ -62,13 +62,16 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
             step *= stride
         return step / self.rate
 
+    def samples(self, frames: int) -> int:
+        """The fewest samples that give so many frames, at least 1."""
+        for kernel, stride in reversed(list(zip(self.kernels, self.strides, strict=True))):
+            frames = (frames - 1) * stride + kernel
+        return frames
+
     @property
     def shortest(self) -> int:
         """The fewest samples that give one frame."""
-        samples = 1
-        for kernel, stride in reversed(list(zip(self.kernels, self.strides, strict=True))):
-            samples = (samples - 1) * stride + kernel
-        return samples
+        return self.samples(1)
 
 
 def load_shape(graphs: Path) -> ModelShape:

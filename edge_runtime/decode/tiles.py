@@ -13,6 +13,9 @@ from edge_runtime.decode.shape import load_shape
 from edge_runtime.device.base import Device, Program
 from edge_runtime.errors import DeviceError
 
+FRAMES = 16
+"""Matrix kernels are quicker where the frames of a bucket are a multiple of this."""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -38,7 +41,7 @@ class Chain:
             device.load(folder / f"layers_{layers.start}_{layers.stop}{device.suffix}")
             for layers in shape.tiles
         ]
-        self.step: Program | None = device.steps(folder)
+        self.whole: Program | None = device.whole(folder)
         table = np.load(folder / "table.npy")
         self.dtype = table.dtype
         self.table = device.alloc(table.shape, table.dtype)
@@ -60,12 +63,16 @@ class Chain:
         if not self.device.rounds:
             return Buckets()
         rate = self.shape.rate
-        seconds = [int(each * rate) for each in self.shape.audio_seconds]
+        samples = [self._whole_frames(int(each * rate)) for each in self.shape.audio_seconds]
         return Buckets(
             _up_to(size.rows, [1 << power for power in range(8)]),
-            _up_to(size.samples, seconds),
-            _up_to(self.shape.past, list(self.shape.draft_tokens)),
+            _up_to(size.samples, samples),
+            _up_to(self.shape.longest + 1, list(self.shape.draft_tokens)),
         )
+
+    def _whole_frames(self, samples: int) -> int:
+        """At least so many samples, whose frames are a multiple of `FRAMES`."""
+        return self.shape.samples(-(-self.shape.frames(samples) // FRAMES) * FRAMES)
 
 
 def _up_to(most: int, sizes: list[int]) -> tuple[int, ...]:

@@ -144,8 +144,8 @@ class Device(Protocol):
         """Raises `ModelMissing`, `ModelDamaged` or `DeviceError`."""
         ...
 
-    def steps(self, folder: Path) -> Program | None:
-        """Whole decoder steps of single tokens as one program, where the device has that.
+    def whole(self, folder: Path) -> Program | None:
+        """The whole decoder as one program, where the device has that beside the tiles.
 
         Its tensors are those of the embedding and of all decoder tiles in `folder` together.
         """

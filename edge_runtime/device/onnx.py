@@ -109,7 +109,7 @@ class OnnxDevice:
         session = open_session(plan, ["CPUExecutionProvider"], self._threads)
         return OnnxProgram(session, plan.stem)
 
-    def steps(self, folder: Path) -> None:
+    def whole(self, folder: Path) -> None:
         return None
 
     def stream(self) -> HostStream:

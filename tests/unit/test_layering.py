@@ -20,7 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": (
-        "decode.graphs", "decode.lane", "decode.mirror", "decode.proof", "decode.runner",
+        "decode.graphs", "decode.lane", "decode.mirror", "decode.trial", "decode.runner",
         "decode.tiles",
     ),
     "engines": ("engines",),
