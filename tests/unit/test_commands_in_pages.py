@@ -68,6 +68,23 @@ def test_the_page_of_the_jetson_is_among_them() -> None:
         assert any(line.startswith(command) for line in shown), command
 
 
+def test_extras_that_are_installed_are_extras() -> None:
+    (known,) = re.findall(
+        r"^\[project\.optional-dependencies\]\n(.*?)^\[",
+        (ROOT / "pyproject.toml").read_text(),
+        re.M | re.S,
+    )
+    extras = set(re.findall(r"^(\w+) = \[", known, re.M))
+    shown = {
+        extra
+        for page in PAGES
+        for group in re.findall(r"'(?:\.|/src|edge-runtime)\[([\w,]+)\]'", page.read_text())
+        for extra in group.split(",")
+    }
+    assert {"mic", "jetson6", "jetson7"} <= shown
+    assert shown <= extras
+
+
 def test_its_keys_are_keys() -> None:
     (table,) = re.findall(r"^\| `\[computing\]` \|.*?(?=^\n)", JETSON, re.M | re.S)
     keys = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", table, re.M)))
