@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edge_runtime.audio import RATE
-from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.audio.ring import Samples
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
@@ -16,6 +16,7 @@ from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
 from edge_runtime.runtime.load import Loader
+from edge_runtime.runtime.rings import make_ring
 from edge_runtime.session import Options, Session, longest
 
 BATCH = 12
@@ -59,7 +60,7 @@ class Transcriber:
         self._loaded, self._runner = loader.made(
             loader.load(), lambda loaded: Runner(loaded.chain, size)
         )
-        self._ring = Ring(size.samples * (AHEAD + 2))
+        self._ring = make_ring(self._loaded.device, size.samples * (AHEAD + 2))
         self._ears = self._loaded.ears(1)
 
     @property

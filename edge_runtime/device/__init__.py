@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from typing import TYPE_CHECKING
 
 from edge_runtime.config import Computing
 from edge_runtime.device.base import Buffer, Device, Graph, Program, Stream, TensorSpec
 from edge_runtime.device.cuda import present
 from edge_runtime.errors import ConfigError, MissingExtra
+
+if TYPE_CHECKING:
+    from edge_runtime.device.cuda.device import CudaDevice
 
 __all__ = [
     "NAMES",
@@ -68,7 +72,7 @@ def _tensorrt(settings: Computing) -> Device:
     driver = open_driver(settings.index)
     from edge_runtime.device.tensorrt.device import TensorRTDevice
 
-    return TensorRTDevice(
+    device = TensorRTDevice(
         driver,
         settings.tensorrt,
         budget=Budget(settings.memory_mb << 20 or None),
@@ -77,6 +81,13 @@ def _tensorrt(settings: Computing) -> Device:
         graphs=settings.graphs,
         chained=settings.chained,
     )
+    _gather(device, settings)
+    return device
+
+
+def _gather(device: CudaDevice, settings: Computing) -> None:
+    if settings.gather == "kernel":
+        device.gather()
 
 
 def _onnx(name: str, settings: Computing) -> Device:
@@ -86,7 +97,7 @@ def _onnx(name: str, settings: Computing) -> Device:
     driver = open_driver(settings.index)
     from edge_runtime.device.onnx_cuda import OnnxCudaDevice
 
-    return OnnxCudaDevice(
+    device = OnnxCudaDevice(
         driver,
         name,
         budget=Budget(settings.memory_mb << 20 or None),
@@ -94,3 +105,5 @@ def _onnx(name: str, settings: Computing) -> Device:
         chained=settings.chained,
         options={"trt_fp16_enable": "True"} if settings.precision == "fp16" else {},
     )
+    _gather(device, settings)
+    return device

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from edge_runtime.audio import FRAME, RATE
-from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.audio.ring import Samples
 from edge_runtime.config import Config
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device import Device
@@ -25,6 +25,7 @@ from edge_runtime.metrics import Metrics
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
+from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.session import Options, Session, longest
 
@@ -34,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 RING_SECONDS = 30
 """The least audio that is kept of each stream; twice the longest segment where that is more."""
+
+RINGS = 4
+"""Rings that are made before a session comes; for more sessions at once, more are made."""
 
 CATCH_UP = 8
 """Frames of one stream that the voice detector judges in one go when it is behind."""
@@ -68,7 +72,9 @@ class Runtime:
         self._decoder = Decoder(loader, self._size, config.computing, self.metrics)
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
-        self._rings: list[Ring] = []
+        # Room for the longest segment that may wait, and for what comes meanwhile.
+        ring = max(RING_SECONDS * RATE, 2 * self._size.samples)
+        self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
         self._names = itertools.count(1)
         self._due: asyncio.Event | None = None
 
@@ -114,9 +120,7 @@ class Runtime:
             raise ServerFull(
                 f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
             )
-        # Room for the longest segment that may wait, and for what comes meanwhile.
-        size = max(RING_SECONDS * RATE, 2 * self._size.samples)
-        ring = self._rings.pop() if self._rings else Ring(size)
+        ring = self._rings.take(self.device)
         name = f"s{next(self._names)}"
         session = Session(name, self.loaded.model, self.config, options or Options(), ring)
         stream = Stream(session, self._ears.open(), self._due.set)
@@ -261,7 +265,7 @@ class Runtime:
         if stream.finished and name in self._streams:
             del self._streams[name]
             self._ears.close(stream.slot)
-            self._retire(stream)
+            self._rings.give(stream.session.ring)
 
     def _count(self, stream: Stream) -> None:
         """What the session tallied since it was last looked at."""
@@ -272,12 +276,6 @@ class Runtime:
         self.metrics.conflict(conflicts)
         self.metrics.overtaken(tally.overtaken - counted.overtaken)
         stream.counted = dataclasses.replace(tally)
-
-    def _retire(self, stream: Stream) -> None:
-        """Keep the ring for the next stream: no memory is allocated for it then."""
-        ring = stream.session.ring
-        ring.clear()
-        self._rings.append(ring)
 
 
 def _ended(listening: asyncio.Task[None]) -> None:

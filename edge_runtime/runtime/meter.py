@@ -22,6 +22,7 @@ class _Reading:
 
     copied: dict[str, int]
     graphs: tuple[int, int, int]
+    padding: dict[str, tuple[int, int]]
 
     @classmethod
     def of(cls, runner: Runner) -> _Reading:
@@ -29,7 +30,7 @@ class _Reading:
         use = lane.graphs.use
         # The lane goes on meanwhile: a copy, or the dict grows under our hands.
         copied = dict(lane.stream.counters.copied)
-        return cls(copied, (use.hits, use.misses, use.failed))
+        return cls(copied, (use.hits, use.misses, use.failed), dict(lane.padding))
 
 
 class Meter:
@@ -39,8 +40,6 @@ class Meter:
         self._metrics = metrics
         self._budget = loaded.budget
         self._near = NEAR[np.dtype(loaded.chain.dtype).name]
-        self._shortest = loaded.chain.shape.shortest
-        self._buckets = runners[0].lane.buckets
         self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
         self._allocated = 0
 
@@ -55,6 +54,9 @@ class Meter:
                 self._metrics.device.copied(kind, size - before.copied.get(kind, 0))
             grown = (one - other for one, other in zip(now.graphs, before.graphs, strict=True))
             self._metrics.device.graphs(*grown)
+            for kind, (real, padding) in now.padding.items():
+                earlier, wasted = before.padding[kind]
+                self._metrics.device.padded(kind, real - earlier, padding - wasted)
         if self._budget is not None:
             allocated = self._budget.since_warm
             self._metrics.device.allocated(allocated - self._allocated)
@@ -67,6 +69,3 @@ class Meter:
         self._metrics.update(purpose, cost)
         ties = sum(margin < self._near for margin in hypothesis.margins)
         self._metrics.device.update(purpose, cost.waits, ties)
-        samples = update.end - update.start
-        bucket = self._buckets.samples(max(samples, self._shortest))
-        self._metrics.device.padded("samples", samples, bucket - samples)

@@ -72,10 +72,21 @@ class Functions(GraphFunctions, KernelFunctions):
         status = self._gpu._enter("cuDeviceTotalMem", context=False)
         return (status, None) if status else (OK, self._gpu.total)
 
+    def cuDeviceGetPCIBusId(self, length: int, dev: int) -> tuple[Any, ...]:
+        status = self._gpu._enter("cuDeviceGetPCIBusId", context=False)
+        return (status, None) if status else (OK, self._gpu.bus.encode().ljust(length, b"\0"))
+
+    def cuDevicePrimaryCtxSetFlags(self, dev: int, flags: int) -> tuple[CUresult]:
+        status = self._gpu._enter("cuDevicePrimaryCtxSetFlags", context=False)
+        if not status:
+            self._gpu.flags = flags
+        return (status,)
+
     def cuDevicePrimaryCtxRetain(self, dev: int) -> tuple[Any, ...]:
         status = self._gpu._enter("cuDevicePrimaryCtxRetain", context=False)
         if status:
             return status, None
+        self._gpu.used += self._gpu.overhead["context"] if not self._gpu.retained else 0
         self._gpu.retained += 1
         return OK, CUcontext(0xC0)
 
@@ -83,6 +94,7 @@ class Functions(GraphFunctions, KernelFunctions):
         status = self._gpu._enter("cuDevicePrimaryCtxRelease", context=False)
         if not status:
             self._gpu.retained -= 1
+            self._gpu.used -= self._gpu.overhead["context"] if not self._gpu.retained else 0
         return (status,)
 
     def cuCtxSetCurrent(self, ctx: CUcontext) -> tuple[CUresult]:
@@ -236,6 +248,34 @@ class Functions(GraphFunctions, KernelFunctions):
             if not status:
                 del self._gpu.events[int(hEvent)]
             return (status,)
+
+
+class NvmlError(Exception): ...
+
+
+def install_nvml(monkeypatch: Any, gpu: FakeGpu) -> types.ModuleType:
+    """The same for `cuda.bindings.nvml`, the part of it that is used."""
+
+    def free(device: int) -> types.SimpleNamespace:
+        assert device == 0xCA4D
+        return types.SimpleNamespace(free=gpu.total - gpu.used)
+
+    def handle(pci_bus_id: str) -> int:
+        if pci_bus_id != gpu.bus:
+            raise NvmlError("Not Found")
+        return 0xCA4D
+
+    nvml = module(
+        "cuda.bindings.nvml",
+        NvmlError=NvmlError,
+        init_v2=lambda: None,
+        shutdown=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=handle,
+        device_get_memory_info_v2=free,
+    )
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(sys.modules["cuda.bindings"], "nvml", nvml, raising=False)
+    return nvml
 
 
 def install(monkeypatch: Any, gpu: FakeGpu) -> types.ModuleType:

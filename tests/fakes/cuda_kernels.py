@@ -22,8 +22,25 @@ class KernelFunctions:
         self._names: dict[int, str] = {}
 
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:
-        status = self._gpu._enter("cuModuleLoadData")
-        return (status, None) if status else (OK, CUmodule(self._gpu._handle()))
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuModuleLoadData")
+            if status:
+                return status, None
+            handle = gpu._handle()
+            gpu.modules.add(handle)
+            gpu.used += gpu.overhead["module"]
+        return OK, CUmodule(handle)
+
+    def cuModuleUnload(self, hmod: CUmodule) -> tuple[CUresult]:
+        gpu = self._gpu
+        with gpu.lock:
+            status = gpu._enter("cuModuleUnload")
+            if status or int(hmod) not in gpu.modules:
+                return (status or CUresult.CUDA_ERROR_INVALID_HANDLE,)
+            gpu.modules.remove(int(hmod))
+            gpu.used -= gpu.overhead["module"]
+        return (OK,)
 
     def cuModuleGetFunction(self, hmod: CUmodule, name: bytes) -> tuple[Any, ...]:
         status = self._gpu._enter("cuModuleGetFunction")

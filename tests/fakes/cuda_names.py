@@ -22,6 +22,7 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_TIMEOUT = 702
+    CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708
     CUDA_ERROR_CONTEXT_IS_DESTROYED = 709
     CUDA_ERROR_LAUNCH_FAILED = 719
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
@@ -55,6 +56,11 @@ class CUdevice_attribute(enum.IntEnum):  # noqa: N801 - cuda-bindings' name
 class CUstream_flags(enum.IntEnum):  # noqa: N801
     CU_STREAM_DEFAULT = 0
     CU_STREAM_NON_BLOCKING = 1
+
+
+class CUctx_flags(enum.IntEnum):  # noqa: N801
+    CU_CTX_SCHED_AUTO = 0
+    CU_CTX_SCHED_BLOCKING_SYNC = 4
 
 
 class CUevent_flags(enum.IntEnum):  # noqa: N801
@@ -119,6 +125,7 @@ ENUMS = (
     CUresult,
     CUdevice_attribute,
     CUstream_flags,
+    CUctx_flags,
     CUevent_flags,
     CUstreamCaptureMode,
     CUgraphNodeType,

@@ -83,7 +83,11 @@ class FakeGpu:
         self.integrated = integrated
         self.capability = capability
         self.deferred = deferred
+        self.bus = "0000:3B:00.0"
+        self.flags = 0
         self.used = 0
+        self.overhead = {"context": 0, "module": 0}
+        """Bytes that these take of the device besides what is allocated."""
         self.seconds = 0.0
         self.calls: dict[str, int] = {}
         self.lost: CUresult | None = None
@@ -93,6 +97,7 @@ class FakeGpu:
         self.events: dict[int, float | None] = {}
         self.graphs: dict[int, list[Node]] = {}
         self.executables: dict[int, list[Node]] = {}
+        self.modules: set[int] = set()
         self.kernels: dict[str, Callable[..., None]] = {}
         """What the kernels of a module do, by name: called with their arguments."""
         self.lock = threading.RLock()
@@ -131,6 +136,7 @@ class FakeGpu:
             "events": len(self.events),
             "graphs": len(self.graphs),
             "executables": len(self.executables),
+            "modules": len(self.modules),
             "contexts": self.retained,
         }
         assert not any(left.values()), left

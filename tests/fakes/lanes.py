@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
-from edge_runtime.decode.buckets import Buckets
+import numpy as np
+
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.update import Cost, Hypothesis
 from edge_runtime.device.base import Counters
+from edge_runtime.device.onnx import HostBuffer
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 
 SHAPE = ModelShape(
@@ -19,7 +21,7 @@ SHAPE = ModelShape(
 
 
 class FakeDevice:
-    """`breaks` says at what it fails: "load", "warm" or "run".
+    """`breaks` says at what it fails: "load", "alloc", "warm" or "run".
 
     Lanes that run one of the sessions in `held` wait until it is `free`.
     """
@@ -30,8 +32,14 @@ class FakeDevice:
         self.breaks: dict[str, EdgeRuntimeError] = {}
         self.closed = False
         self.ran: list[str] = []
+        self.made: list[tuple[tuple[int, ...], str]] = []
         self.held: set[str] = set()
         self.free = threading.Event()
+
+    def alloc(self, shape, dtype, kind="device") -> HostBuffer:
+        self.meet("alloc")
+        self.made.append((shape, kind))
+        return HostBuffer(np.zeros(shape, dtype))
 
     def meet(self, place: str) -> None:
         if place in self.breaks:
@@ -48,7 +56,7 @@ class FakeRunner:
     def __init__(self, chain, size) -> None:
         self.chain, self.size = chain, size
         self.lane = SimpleNamespace(
-            buckets=Buckets(sample_sizes=(32_000, 128_000)),
+            padding={"samples": (0, 0), "queries": (0, 0)},
             stream=SimpleNamespace(counters=Counters()),
             graphs=SimpleNamespace(use=SimpleNamespace(hits=0, misses=0, failed=0)),
         )
@@ -57,6 +65,7 @@ class FakeRunner:
         self.chain.device.meet("warm")
         self.lane.stream.counters.copy("audio", 1_000_000)
         self.lane.graphs.use.misses += 9
+        self.lane.padding["samples"] = (9, 9)
 
     def run(self, updates, audio) -> list[Hypothesis]:
         device = self.chain.device
@@ -67,11 +76,17 @@ class FakeRunner:
         self.lane.stream.counters.copy("audio", 4 * sum(len(piece) for piece in audio[0]))
         self.lane.stream.counters.copy("results", 24)
         self.lane.graphs.use.hits += 2
+        self._fill("samples", 32_000, sum(len(piece) for piece in audio[0]))
+        self._fill("queries", 16, 3)
         cost = Cost(waits=3)
         return [
             Hypothesis(each, (3, 3), (-0.05, -0.1), (5.0, 5e-4), (0, 0), True, 1, cost=cost)
             for each in updates
         ]
+
+    def _fill(self, kind: str, made: int, real: int) -> None:
+        before, padding = self.lane.padding[kind]
+        self.lane.padding[kind] = (before + real, padding + made - real)
 
 
 def lost(name: str = "tensorrt") -> DeviceLost:

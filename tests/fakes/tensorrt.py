@@ -7,6 +7,7 @@ itself what is to go wrong: see `Plan`. `connect` says which GPU it is.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -66,11 +67,13 @@ def profile(graph: Path, ranges: Mapping[str, Sequence[int]]) -> dict[str, list[
 class Plan:
     """What a fake plan holds: an ONNX file, one mapping of (least, usual, most) a profile.
 
-    `scratch`, `weights` and `persistent` are bytes: of a context's working memory, taken by the
-    engine, taken by each context. `fails` names what will not work: `deserialize` (as where the
-    library or the GPU is another), `context`, `profile`, `shape`, `infer`, `values` (shapes that
-    depend on them), `address`, `execute`, `second` (all runs but the first). `odd` are tensors
-    by what is odd about them: `host`, `bf16` or `open` (an output of unknown shape).
+    `scratch`, `weights` and `persistent` are bytes: of a context's working memory at most, taken
+    by the engine, taken by each context. With `each`, a context works in so many bytes for every
+    element of its inputs, and in no more than `scratch`. `fails` names what will not work:
+    `deserialize` (as where the library or the GPU is another), `context`, `profile`, `shape`,
+    `infer`, `values` (shapes that depend on them), `size`, `address`, `execute`, `second` (all
+    runs but the first). `odd` are tensors by what is odd about them: `host`, `bf16` or `open` (an
+    output of unknown shape).
     """
 
     onnx: str
@@ -78,6 +81,7 @@ class Plan:
     scratch: int = 4096
     weights: int = 1000
     persistent: int = 512
+    each: int = 0
     fails: list[str] = field(default_factory=list)
     odd: dict[str, str] = field(default_factory=dict)
 
@@ -292,6 +296,7 @@ class IExecutionContext:
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
         self._scratch = (0, 0)
+        self._needed = engine._plan.scratch
         self._runs = 0
 
     @property
@@ -313,6 +318,7 @@ class IExecutionContext:
                 self._engine._log(f"{name}: {shape} is out of the profile")
                 return False
         self._shapes[name] = tuple(shape)
+        self._needed = self._engine._plan.scratch
         return True
 
     def infer_shapes(self) -> list[str]:
@@ -339,9 +345,18 @@ class IExecutionContext:
         shape = self._shapes[name]
         return (-1,) * len(shape) if self._engine._tensors[name].open else shape
 
+    def update_device_memory_size_for_shapes(self) -> int:
+        assert self._shapes.keys() >= self._engine._inputs.keys(), "not every shape is set"
+        if "size" in self._fails:
+            return 0
+        plan = self._engine._plan
+        elements = sum(math.prod(self._shapes[name]) for name in self._engine._inputs)
+        self._needed = min(plan.each * elements, plan.scratch) if plan.each else plan.scratch
+        return self._needed
+
     def set_device_memory(self, memory: int, size: int) -> None:
         assert memory % 256 == 0
-        assert size >= self._engine._plan.scratch
+        assert size >= self._needed
         self._scratch = (memory, size)
 
     def set_tensor_address(self, name: str, memory: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import logging
+import math
 import threading
 import weakref
 from collections import deque
@@ -41,6 +43,9 @@ class Arena:
         self._budget = budget
         self._live: dict[int, _Live] = {}
         self._left: deque[int] = deque()
+        # Where mapped memory lies on the host, where it ends, and where the device sees it, in
+        # order. Replaced as a whole, so that it is read without the lock.
+        self._mapped: list[tuple[int, int, int]] = []
         self._lock = threading.Lock()
 
     def alloc(self, size: int, kind: Kind, what: What) -> Allocation:
@@ -62,7 +67,19 @@ class Arena:
             raise
         allocation = Allocation(pointer, host, size, kind, self._left.append)
         self._keep(pointer, _Live(whole, host, what, weakref.ref(allocation)))
+        if kind == "mapped":
+            with self._lock:
+                self._mapped = sorted([*self._mapped, (host, host + whole, pointer)])
         return allocation
+
+    def seen(self, host: int, size: int) -> int | None:
+        """Where the device sees `size` bytes of the host; None where they are not mapped."""
+        mapped = self._mapped
+        place = bisect.bisect(mapped, (host, math.inf)) - 1
+        if place < 0:
+            return None
+        first, end, pointer = mapped[place]
+        return pointer + host - first if host + size <= end else None
 
     def take(self, size: int, what: What) -> int:
         """Device memory for a library, that is released with `give`; not zeroed."""
@@ -133,6 +150,8 @@ class Arena:
             self._live[pointer] = live
 
     def _release(self, pointer: int, live: _Live) -> None:
+        with self._lock:
+            self._mapped = [each for each in self._mapped if each[2] != pointer]
         self._budget.give(live.size, live.what)
         with contextlib.suppress(DeviceLost):  # it is gone with the device
             if live.host:

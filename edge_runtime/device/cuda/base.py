@@ -24,6 +24,8 @@ class Driver(Protocol):
     integrated: bool
     """Whether host and device share one memory, as on a Jetson."""
     total: int
+    opening: int
+    """Bytes that the context itself took, as far as anybody says."""
 
     def current(self) -> AbstractContextManager[None]:
         """Makes the context current in the calling thread, where it stays current."""
@@ -67,7 +69,10 @@ class Driver(Protocol):
     def release_stream(self, stream: int) -> None: ...
 
     def synchronize(self, stream: int) -> None:
-        """Let the calling thread wait until all work of the stream is over."""
+        """Let the calling thread wait until all work of the stream is over.
+
+        On an integrated GPU it sleeps meanwhile: the two share their power.
+        """
         ...
 
     def event(self) -> int:

@@ -7,6 +7,7 @@ import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
+from edge_runtime.device.cuda.card import free_on_card
 from edge_runtime.device.cuda.status import check, failure
 from edge_runtime.errors import DeviceError
 
@@ -39,7 +40,7 @@ class BindingsDriver:
         self.integrated = bool(self._ask(attributes.CU_DEVICE_ATTRIBUTE_INTEGRATED, device))
         self.total = int(check("cuDeviceTotalMem", cuda.cuDeviceTotalMem(device)))
         self._device = device
-        self._context: Any = self._retain()
+        self._context: Any = self._opened()
         self._enter()
         least, greatest = check("cuCtxGetStreamPriorityRange", cuda.cuCtxGetStreamPriorityRange())
         self._priorities = int(least), int(greatest)
@@ -70,6 +71,26 @@ class BindingsDriver:
         return int(
             check("cuDeviceGetAttribute", self._cuda.cuDeviceGetAttribute(attribute, device))
         )
+
+    def _opened(self) -> Any:
+        """The primary context; `opening` is what is gone from the card for it."""
+        if self.integrated:
+            self._sleep_when_waiting()
+        bus = check("cuDeviceGetPCIBusId", self._cuda.cuDeviceGetPCIBusId(32, self._device))
+        place = bus.split(b"\0")[0].decode()
+        before = free_on_card(place, self.integrated)
+        context = self._retain()
+        after = free_on_card(place, self.integrated)
+        self.opening = 0 if before is None or after is None else max(0, before - after)
+        return context
+
+    def _sleep_when_waiting(self) -> None:
+        cuda = self._cuda
+        flags = int(cuda.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC)
+        result = cuda.cuDevicePrimaryCtxSetFlags(self._device, flags)
+        # Whoever has the context already has said how it waits.
+        if result[0] != cuda.CUresult.CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE:
+            check("cuDevicePrimaryCtxSetFlags", result)
 
     def _retain(self) -> Any:
         return check("cuDevicePrimaryCtxRetain", self._cuda.cuDevicePrimaryCtxRetain(self._device))

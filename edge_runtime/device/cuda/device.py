@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +15,21 @@ from edge_runtime.device.base import Buffer, Call, Graph, Kind, Program, Samples
 from edge_runtime.device.cuda.arena import Arena
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget, What
+from edge_runtime.device.cuda.card import resident
+from edge_runtime.device.cuda.gather import KERNEL, MOST, SOURCE, Gather
 from edge_runtime.device.cuda.memory import CudaBuffer
+from edge_runtime.device.cuda.module import Module
+from edge_runtime.device.cuda.nvrtc import compiled
+from edge_runtime.device.cuda.outlay import Outlay
 from edge_runtime.device.cuda.stream import CudaMark, CudaStream
 from edge_runtime.device.graph import CallGraph, CudaGraph
-from edge_runtime.errors import DeviceError, DeviceLost
+from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra
 
 __all__ = ["CudaDevice", "CudaMark", "CudaStream"]
 
 FLOAT32 = np.dtype(np.float32)
+
+_log = logging.getLogger(__name__)
 
 
 class CudaDevice:
@@ -29,7 +37,8 @@ class CudaDevice:
 
     `priority` is that of the streams in CUDA's numbers, lower is more urgent, brought into the
     range that the GPU has. With `graphs` off, a captured call is just called. `budget` counts
-    and caps all memory. Raises `DeviceError`, as every method does where CUDA refuses.
+    and caps all memory, that of the process too where the GPU is integrated. Raises
+    `DeviceError`, as every method does where CUDA refuses.
     """
 
     suffix = ".plan"
@@ -48,6 +57,13 @@ class CudaDevice:
     ) -> None:
         self.driver = driver
         self.budget = budget or Budget()
+        if driver.integrated:
+            self.budget.resident = resident
+        try:
+            self.outlay = Outlay(driver, self.budget)
+        except DeviceError:
+            driver.close()
+            raise
         self.name = driver.name
         self.integrated = driver.integrated
         self.lanes = lanes
@@ -55,6 +71,8 @@ class CudaDevice:
         self._priority = priority
         self._arena = Arena(driver, self.budget)
         self._streams: list[CudaStream] = []
+        self._modules: list[Module] = []
+        self._gather: Gather | None = None
         # Memory is zeroed here, so that no stream at work waits for it.
         self._chores = driver.stream()
         self._closed = False
@@ -90,7 +108,27 @@ class CudaDevice:
         """Release the memory that nobody holds any more, as the next allocation would."""
         self._arena.reclaim()
 
-    def steps(self, folder: Path) -> Program | None:
+    def module(self, code: bytes, kernels: Sequence[str]) -> Module:
+        """Machine code with these kernels, unloaded when the device is closed."""
+        self._open()
+        with self.outlay.counted():
+            module = Module(self.driver, code, kernels)
+            self._modules.append(module)
+        return module
+
+    def gather(self) -> bool:
+        """Let one kernel read staged audio where it lies; False, with a warning, where none can."""
+        try:
+            code = compiled(SOURCE, self.driver.capability, {})
+            self._gather = Gather(self.module(code, [KERNEL]))
+        except DeviceLost:
+            raise
+        except (MissingExtra, DeviceError) as error:
+            _log.warning("audio is copied to the GPU, no kernel gathers it: %s", error)
+            return False
+        return True
+
+    def whole(self, folder: Path) -> Program | None:
         """See `Device`; none but what a subclass adds."""
         return None
 
@@ -117,7 +155,8 @@ class CudaDevice:
         """See `Device`; counted as `audio`.
 
         A piece is any contiguous float32 array: of pinned memory, or the call waits while it is
-        read. Raises `DeviceError` for another, and where they are longer than `target`.
+        read. After `gather`, one kernel reads up to two pieces of mapped memory. Raises
+        `DeviceError` for another, and where they are longer than `target`.
         """
         own = _own(stream)
         size = _size(target)
@@ -126,14 +165,34 @@ class CudaDevice:
             raise DeviceError(
                 f"{total} bytes of float32 samples do not fit {target.dtype} of {target.shape}"
             )
-        at = target.pointer
+        if not self._gathered(pieces, target.pointer, size, own):
+            self._copied(pieces, target.pointer, size, own)
+        own.copied("audio", total, *pieces, target)
+
+    def _gathered(self, pieces: Sequence[Samples], row: int, size: int, stream: CudaStream) -> bool:
+        """Whether a kernel could do it: where it was asked for, and sees all that there is."""
+        if self._gather is None or not size:
+            return False
+        seen: list[tuple[int, int]] = []
+        for piece in pieces:
+            if not piece.nbytes:
+                continue
+            at = self._arena.seen(piece.ctypes.data, piece.nbytes)
+            if at is None or len(seen) == MOST:
+                return False
+            seen.append((at, piece.size))
+        self.driver.current()
+        self._gather(row, size // FLOAT32.itemsize, seen, stream.handle)
+        return True
+
+    def _copied(self, pieces: Sequence[Samples], row: int, size: int, stream: CudaStream) -> None:
+        end = row + size
         for piece in pieces:
             if piece.nbytes:
-                self.driver.copy(at, piece.ctypes.data, piece.nbytes, own.handle)
-                at += piece.nbytes
-        if total < size:
-            self.driver.fill(at, size - total, own.handle)
-        own.copied("audio", total, *pieces, target)
+                self.driver.copy(row, piece.ctypes.data, piece.nbytes, stream.handle)
+                row += piece.nbytes
+        if row < end:
+            self.driver.fill(row, end - row, stream.handle)
 
     def capture(self, call: Call, stream: Stream) -> Graph:
         """See `Device`: a `CudaGraph`, or a `CallGraph` where `graphs` is off.
@@ -154,8 +213,13 @@ class CudaDevice:
         for stream in self._streams:
             stream.close()
         self._streams.clear()
+        self._gather = None
+        for module in self._modules:
+            module.close()
+        self._modules.clear()
         with contextlib.suppress(DeviceLost):
             self.driver.release_stream(self._chores)
+        self.budget.found(0)
         if self._arena.close():
             with contextlib.suppress(DeviceLost):
                 self.driver.close()

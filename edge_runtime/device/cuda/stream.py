@@ -84,17 +84,16 @@ class CudaStream:
     def scratch(self, size: int) -> CudaBuffer:
         """At least `size` bytes (uint8) that all calls bound to this stream share.
 
-        It grows only while nothing is captured, since a graph holds its address for good: ask
-        for the most that any program needs first. A smaller piece given before stays valid for
-        whoever holds it. Raises `DeviceError`.
+        A smaller piece given before lives on with the calls and graphs that use it: ask for the
+        most first. Raises `DeviceError`, also while capturing where it would have to grow.
         """
         if self._scratch is None or self._scratch.nbytes < size:
-            if self.graphs or self.tape is not None:
+            if self.tape is not None:
                 have = self._scratch.nbytes if self._scratch is not None else 0
                 raise DeviceError(
-                    f"{size} bytes of scratch memory are asked for, the captured graphs of this "
-                    f"stream use {have}",
-                    "Load all programs before the first capture.",
+                    f"{size} bytes of scratch memory are asked for during a capture, there are "
+                    f"{have}",
+                    "Bind calls before they are captured.",
                 )
             allocation = self._arena.alloc(size, "device", "scratch")
             self._scratch = CudaBuffer(allocation, (size,), np.uint8)

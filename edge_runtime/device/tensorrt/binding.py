@@ -38,11 +38,11 @@ class Binding:
         self._bound = dict(bindings)
         self._stream = stream
         self._current = device.driver.current
-        with self._current():
+        with device.outlay.counted(), self._current():
             self._context = program.engine.context()
             self._set_shapes(profile)
             self._written = self._output_shapes()
-            self._scratch = self._set_scratch(device)
+            self._scratch = self._set_scratch()
             self._rehearse(device)
 
     def call(self) -> Call:
@@ -89,10 +89,14 @@ class Binding:
                 raise self._failed(f"{name!r} will be {text(shape)}, the buffer is {given}")
         return shapes
 
-    def _set_scratch(self, device: TensorRTDevice) -> Buffer | None:
-        if not self._program.engine.scratch_size:
+    def _set_scratch(self) -> Buffer | None:
+        """What the stream's calls work in: enough for the shapes of this one."""
+        most = self._program.engine.scratch_size
+        if not most:
             return None
-        scratch = device.scratch(self._stream)
+        # 0 stands for a failure too: then what any shapes need.
+        size = self._context.update_device_memory_size_for_shapes() or most
+        scratch = self._stream.scratch(size)
         self._context.set_device_memory(scratch.pointer, math.prod(scratch.shape))
         return scratch
 

@@ -41,7 +41,7 @@ _BUILD = "Run: edge-runtime build MODEL"
 class TensorRTDevice(CudaDevice):
     """One GPU with TensorRT: whatever TensorRT itself takes of it comes out of the budget.
 
-    Load all programs before the first call is bound: scratch memory is made for those there are.
+    Bind the largest call of a stream first: its scratch memory is then as large as it gets.
     """
 
     suffix = ".plan"
@@ -62,7 +62,7 @@ class TensorRTDevice(CudaDevice):
     ) -> None:
         """`tensorrt` may be the name of a flavour; 0 lanes or steps are as many as serve well.
 
-        Without `kernels` of our own, single tokens go through the plans as well.
+        Without `kernels` of our own, all passes of the decoder go through the plans.
         Raises `MissingExtra` where TensorRT is not installed, `DeviceError`.
         """
         found = find_tensorrt(tensorrt) if isinstance(tensorrt, str) else tensorrt
@@ -89,7 +89,7 @@ class TensorRTDevice(CudaDevice):
         if not plan.is_file():
             raise ModelMissing(f"{plan} does not exist", _BUILD)
         self._trouble.clear()
-        with self.driver.current():
+        with self.outlay.counted(), self.driver.current():
             raw = self._runtime.deserialize_cuda_engine(plan.read_bytes())
             if raw is None:
                 raise self._unusable(plan)
@@ -98,7 +98,7 @@ class TensorRTDevice(CudaDevice):
         self._engines.append(engine)
         return program
 
-    def steps(self, folder: Path) -> StepProgram | None:
+    def whole(self, folder: Path) -> StepProgram | None:
         """See `Device`: kernels of our own, where the engine has their weights and NVRTC is there.
 
         Raises `ModelDamaged` or `DeviceError`.
@@ -110,12 +110,8 @@ class TensorRTDevice(CudaDevice):
         try:
             return StepProgram(self, path)
         except MissingExtra as error:
-            _log.warning("single tokens go through the plans, which takes longer: %s", error)
+            _log.warning("all passes go through the plans, which may take longer: %s", error)
             return None
-
-    def scratch(self, stream: CudaStream) -> Buffer:
-        """What any call on `stream` works in: enough for each program that is loaded."""
-        return stream.scratch(max(engine.scratch_size for engine in self._engines))
 
     def sink(self, stream: CudaStream, size: int) -> Buffer:
         """At least `size` bytes that calls on `stream` may write to and nobody reads.

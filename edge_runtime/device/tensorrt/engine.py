@@ -14,7 +14,7 @@ from edge_runtime.device.tensorrt.trouble import Trouble
 class Engine:
     """One plan; its contexts get their working memory from us.
 
-    `scratch_size` is the bytes that the greediest of its contexts works in.
+    `scratch_size` is the bytes that a context works in for the greediest shapes.
     """
 
     def __init__(self, tensorrt: TensorRT, engine: Any, plan: Path, trouble: Trouble) -> None:

@@ -90,6 +90,43 @@ def test_a_warm_lane_allocates_nothing(
     assert lane.lane.graphs.use.failed == 0
 
 
+def test_a_lane_takes_scratch_memory_for_its_own_rows(
+    tensorrt_device: TensorRTDevice, made_up_store, made_up, tmp_path: Path, clips
+) -> None:
+    """Once, before the first graph, however many rows the plans were built for."""
+    graphs = shutil.copytree(made_up_store.graphs(made_up), tmp_path / "engine")
+    most = {"B": (1, 1, 12), "N": (895, 16_000, 33_000), "T": (1, 40, 90), "Q": (1, 8, 40)}
+    for path in graphs.glob("*.onnx"):
+        made = fake.Plan(str(path), [fake.profile(path, most)], scratch=5_000_000, each=4)
+        made.write(path.with_suffix(".plan"))
+    chain = Chain(tensorrt_device, graphs)
+    lane = Runner(chain, Size(1, 33_000))
+    scratch = tensorrt_device.budget.by_kind["scratch"]
+    assert 4 * 33_000 < scratch < 400_000
+    lane.warm()
+    (single,) = run(lane, clips[:1])
+    assert tensorrt_device.budget.by_kind["scratch"] == scratch
+    both = run(Runner(chain, SIZE), clips)
+    assert both[0].tokens == single.tokens
+    assert 1.5 * scratch < tensorrt_device.budget.by_kind["scratch"] - scratch < 2.5 * scratch
+
+
+def test_what_batches_are_padded_with_is_counted(
+    tensorrt_device: TensorRTDevice, folder: Path, clips
+) -> None:
+    lane = runner(tensorrt_device, folder)
+    run(lane, clips)
+    padding = dict(lane.lane.padding)
+    assert padding["samples"] == (52_500, 2 * 33_000 - 52_500)
+    (found,) = run(lane, clips[:1])
+    both = zip(lane.lane.padding["queries"], padding["queries"], strict=True)
+    asked, wasted = (now - before for now, before in both)
+    # The begin mark and each token but the last; chains go on to their end.
+    assert asked == len(found.tokens) == found.cost.passes
+    assert 0 <= wasted < 4
+    assert (asked + wasted) % 4 == 0
+
+
 def test_two_lanes_do_not_disturb_each_other(
     tensorrt_device: TensorRTDevice, folder: Path, clips
 ) -> None:

@@ -142,7 +142,7 @@ def test_scratch_memory_is_that_of_the_greediest_program(
     tensorrt_device: TensorRTDevice, engine: Engine, bound: Bound
 ) -> None:
     programs = [tensorrt_device.load(engine(name, scratch=size))
-                for name, size in (("small", 300), ("none", 0), ("large", 70_000))]  # fmt: skip
+                for name, size in (("large", 70_000), ("none", 0), ("small", 300))]  # fmt: skip
     stream, bindings = tensorrt_device.stream(), bound(2)
     calls = [program.bind(bindings, stream) for program in programs]
     assert tensorrt_device.budget.by_kind["scratch"] == 70_144
@@ -151,6 +151,32 @@ def test_scratch_memory_is_that_of_the_greediest_program(
         call()
         stream.synchronize()
         assert bindings["sum"].host.tolist() == [6, 22]
+
+
+def test_scratch_memory_is_what_the_shapes_need(
+    tensorrt_device: TensorRTDevice, engine: Engine, bound: Bound
+) -> None:
+    program = tensorrt_device.load(engine(scratch=100_000, each=1000))
+    stream = tensorrt_device.stream()
+    calls = [program.bind(bound(rows), stream) for rows in (4, 2)]
+    # For 4 · (4 + 1) elements, in whole pieces of 256 bytes.
+    assert tensorrt_device.budget.by_kind["scratch"] == 20_224
+    # More than was asked for first: in a piece beside the one that the others use.
+    several = bound(8)
+    calls.append(program.bind(several, stream))
+    assert tensorrt_device.budget.by_kind["scratch"] == 20_224 + 40_192
+    for call in calls:
+        call()
+        stream.synchronize()
+    assert several["sum"].host[:2].tolist() == [6, 22]
+
+
+def test_scratch_memory_is_the_most_where_nobody_knows(
+    tensorrt_device: TensorRTDevice, engine: Engine, bound: Bound
+) -> None:
+    program = tensorrt_device.load(engine(scratch=100_000, each=1000, fails=["size"]))
+    program.bind(bound(2), tensorrt_device.stream())
+    assert tensorrt_device.budget.by_kind["scratch"] == 100_096
 
 
 def test_the_smallest_profile_that_holds_the_shapes(

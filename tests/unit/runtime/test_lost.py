@@ -211,12 +211,13 @@ async def test_what_lanes_do_is_counted_from_the_warm_up_on(make) -> None:
     assert value("edge_runtime_graphs_total", result="hit") == 2 * updates
     assert value("edge_runtime_graphs_total", result="miss") == 0
     assert value("edge_runtime_near_ties_total") == updates
-    real, padding = (
-        value("edge_runtime_padding_total", kind="samples", part=part)
-        for part in ("real", "padding")
-    )
-    assert 4 * real == copied["audio"]
-    assert real + padding == 32_000 * updates
+    for kind, made in (("samples", 32_000), ("queries", 16)):
+        real, padding = (
+            value("edge_runtime_padding_total", kind=kind, part=part)
+            for part in ("real", "padding")
+        )
+        assert real == (copied["audio"] / 4 if kind == "samples" else 3 * updates)
+        assert real + padding == made * updates
     assert value("edge_runtime_host_waits_sum", purpose="speculative") == 3 * value(
         "edge_runtime_updates_total", purpose="speculative"
     )

@@ -15,7 +15,9 @@ def test_counts_by_kind() -> None:
     budget.take(30, "scratch")
     budget.take(20, "engine")
     budget.give(100, "device")
-    assert budget.by_kind == {"device": 0, "pinned": 50, "scratch": 30, "engine": 20}
+    assert budget.by_kind == {
+        "device": 0, "pinned": 50, "scratch": 30, "engine": 20, "driver": 0, "host": 0,
+    }  # fmt: skip
     assert budget.taken == 100
     assert budget.peak == 200
     assert budget.allocations == 4
@@ -37,6 +39,46 @@ def test_the_cap_is_all_of_it_and_not_a_byte_more() -> None:
     budget.take(100, "device")
     assert budget.taken == budget.peak == 1000
     budget.check_integrity()
+
+
+def test_what_is_measured_counts_and_is_no_allocation() -> None:
+    budget = Budget(1000)
+    budget.found(300)
+    budget.take(600, "engine")
+    assert (budget.taken, budget.peak, budget.allocations) == (900, 900, 1)
+    with pytest.raises(
+        DeviceError, match=r"no 101 bytes of driver memory: 900 .*\(engine 600, driver 300\)"
+    ):
+        budget.found(401)
+    assert budget.by_kind["driver"] == 300
+    budget.found(400)
+    with pytest.raises(DeviceError, match="no 1 bytes of device memory"):
+        budget.take(1, "device")
+    budget.found(100)
+    budget.take(300, "device")
+    budget.check_integrity()
+    budget.found(-1)
+    with pytest.raises(AssertionError, match="were measured"):
+        budget.check_integrity()
+
+
+def test_the_process_itself_counts_when_the_cap_is_checked() -> None:
+    sizes = [500, 700, 400]
+    budget = Budget(1000)
+    budget.resident = lambda: sizes.pop(0)
+    budget.take(400, "device")
+    assert budget.by_kind["host"] == 500
+    with pytest.raises(
+        DeviceError, match=r"no 200 bytes .* 1100 are taken \(device 400, host 700\) of the 1000"
+    ):
+        budget.take(200, "device")
+    assert (budget.taken, budget.peak) == (900, 900)
+    budget.take(200, "device")
+    assert (budget.taken, budget.by_kind["host"]) == (1000, 400)
+    budget.check_integrity()
+    free = Budget()
+    free.resident = lambda: 1 // 0  # nobody asks where there is no cap
+    free.take(1, "device")
 
 
 def test_says_that_none_is_taken() -> None:
@@ -100,6 +142,6 @@ def test_threads_lose_no_byte() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert budget.by_kind == {"device": 0, "pinned": 4000, "scratch": 0, "engine": 0}
+    assert budget.by_kind["pinned"] == budget.taken == 4000
     assert budget.allocations == 4000
     budget.check_integrity()

@@ -188,7 +188,7 @@ def test_events_of_dropped_marks_are_used_again(device: CudaDevice, gpu: FakeGpu
     assert gpu.calls["cuEventCreate"] <= 4
 
 
-def test_scratch_is_shared_and_grows_while_nothing_is_captured(
+def test_scratch_is_shared_and_grows_beside_what_is_in_use(
     device: CudaDevice, gpu: FakeGpu
 ) -> None:
     stream = device.stream()
@@ -203,16 +203,16 @@ def test_scratch_is_shared_and_grows_while_nothing_is_captured(
     assert device.budget.by_kind["scratch"] == 256 + 1024 + 256
     with pytest.raises(DeviceError, match="1001 bytes of scratch"):
         device.capture(lambda: stream.scratch(1001), stream)
-    graph = device.capture(lambda: None, stream)
-    assert stream.scratch(1000) is large
-    with pytest.raises(DeviceError, match=r"1001 bytes of scratch .* use 1000\. Load all"):
-        stream.scratch(1001)
-    graph.close()
-    assert stream.scratch(1001).nbytes == 1001
     bare = device.stream()
-    device.capture(lambda: None, bare)
-    with pytest.raises(DeviceError, match=r"1 bytes of scratch .* use 0"):
-        bare.scratch(1)
+    with pytest.raises(DeviceError, match=r"1 bytes of scratch .* there are 0\. Bind calls"):
+        device.capture(lambda: bare.scratch(1), bare)
+    device.capture(lambda: None, stream)
+    assert stream.scratch(1000) is large
+    larger = stream.scratch(1001)
+    del small
+    device.reclaim()
+    assert larger.pointer != large.pointer  # what graphs hold is left where it is
+    assert [each.freed for each in gpu.memory] == [True, False, False, False]
 
 
 def test_a_fault_is_raised_where_it_is_waited_for(device: CudaDevice, gpu: FakeGpu) -> None:

@@ -27,6 +27,25 @@ def test_says_what_the_gpu_is(library: str, gpu: FakeGpu) -> None:
     assert driver.priorities() == (0, -5)
 
 
+@pytest.mark.parametrize(("integrated", "flags"), [(True, 4), (False, 0)])
+def test_where_the_two_share_power_the_host_sleeps_while_it_waits(
+    library: str, gpu: FakeGpu, integrated: bool, flags: int
+) -> None:
+    gpu.integrated = integrated
+    open_driver(0, library)
+    assert gpu.flags == flags
+    assert gpu.calls.get("cuDevicePrimaryCtxSetFlags", 0) == integrated
+
+
+def test_whoever_opened_the_context_first_says_how_it_waits(library: str, gpu: FakeGpu) -> None:
+    gpu.integrated = True
+    gpu.fail("cuDevicePrimaryCtxSetFlags", CUresult.CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE)
+    open_driver(0, library).close()
+    gpu.fail("cuDevicePrimaryCtxSetFlags", CUresult.CUDA_ERROR_INVALID_VALUE)
+    with pytest.raises(DeviceError, match="cuDevicePrimaryCtxSetFlags says"):
+        open_driver(0, library)
+
+
 def test_bytes_go_in_every_direction(driver: Driver, gpu: FakeGpu) -> None:
     first, second = driver.alloc(SIZE), driver.alloc(SIZE)
     here, _ = driver.alloc_host(SIZE, mapped=False)
