@@ -1,0 +1,1 @@
+"""The figures of a GPU: each row measures some, and survives the failure of the others."""
