@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from tests.fakes.cuda_names import KERNEL, OK, CUfunction, CUmodule, CUresult
-from tests.fakes.gpu import FakeGpu, Node
+from tests.fakes.gpu import FakeGpu, Launch, Node
 
-THREADS = 1024
-"""The most that a block may have."""
+THREADS, SHARED = 1024, 48 << 10
+"""The most that a block may have, of bytes unless more are asked for."""
 
 
 class KernelFunctions:
@@ -69,9 +69,12 @@ class KernelFunctions:
         block = blockDimX * blockDimY * blockDimZ
         if len(values) != len(types) or not 0 < block <= THREADS:
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        if not gridDimX * gridDimY * gridDimZ:
+        if not gridDimX * gridDimY * gridDimZ or sharedMemBytes > SHARED:
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        grid, threads = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
         with gpu.lock:
             status = gpu._enter("cuLaunchKernel")
+            if not status:
+                gpu.launches.append(Launch(name, grid, threads, sharedMemBytes, values))
             work = partial(gpu.kernels[name], *values)
             return (status or gpu._enqueue(int(hStream), Node(KERNEL, work, name)),)

@@ -55,6 +55,17 @@ class Stream:
 
 
 @dataclass
+class Launch:
+    """A kernel that was launched: blocks, threads of each, bytes they share, arguments."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    values: tuple[Any, ...]
+
+
+@dataclass
 class Memory:
     """An allocation; freed ones are kept so that their addresses are not given again."""
 
@@ -98,6 +109,7 @@ class FakeGpu:
         self.graphs: dict[int, list[Node]] = {}
         self.executables: dict[int, list[Node]] = {}
         self.modules: set[int] = set()
+        self.launches: list[Launch] = []
         self.kernels: dict[str, Callable[..., None]] = {}
         """What the kernels of a module do, by name: called with their arguments."""
         self.lock = threading.RLock()

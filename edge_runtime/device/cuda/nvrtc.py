@@ -9,6 +9,9 @@ from typing import Any
 
 from edge_runtime.errors import DeviceError, MissingExtra
 
+TOLD = 2000
+"""Characters that are repeated of what NVRTC says."""
+
 _INSTALL = "Install the CUDA toolkit's NVRTC, or: pip install nvidia-cuda-nvrtc"
 
 
@@ -52,7 +55,8 @@ def compiled(source: Path, capability: tuple[int, int], definitions: Mapping[str
 def _log(nvrtc: Any, program: Any) -> str:
     text = bytes(_checked("nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize(program)))
     nvrtc.nvrtcGetProgramLog(program, text)
-    return text.rstrip(b"\0").decode(errors="replace").strip()
+    # One mistake has a hundred more follow: the first tell what is wrong.
+    return text.rstrip(b"\0").decode(errors="replace").strip()[:TOLD]
 
 
 def _checked(call: str, result: tuple[Any, ...]) -> Any:

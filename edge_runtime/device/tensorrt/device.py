@@ -109,7 +109,9 @@ class TensorRTDevice(CudaDevice):
             return None
         try:
             return StepProgram(self, path)
-        except MissingExtra as error:
+        except DeviceLost:
+            raise
+        except (MissingExtra, DeviceError) as error:  # also where NVRTC does not know the GPU
             _log.warning("all passes go through the plans, which may take longer: %s", error)
             return None
 
