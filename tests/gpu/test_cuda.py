@@ -70,6 +70,43 @@ def test_audio_is_staged_from_pinned_and_other_memory(device: CudaDevice) -> Non
         assert not out.host[rest + 50 :].any()
 
 
+def test_one_kernel_gathers_audio(device: CudaDevice) -> None:
+    if not device.gather():
+        pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc")
+    ring = device.alloc((100_000,), np.float32, "mapped")
+    ring.host[:] = np.arange(100_000)
+    row = device.alloc((2, 128_001), np.float32).view((128_001,), 128_001)
+    out = device.alloc((128_001,), np.float32, "pinned")
+    stream = device.stream()
+
+    def staged(start: int, end: int) -> None:
+        device.stage([ring.host[start:], ring.host[:end]], row, stream)
+
+    for start, end in ((30_001, 17), (99_999, 5)):
+        graph = device.capture(lambda start=start, end=end: staged(start, end), stream)
+        assert isinstance(graph, CudaGraph)
+        assert graph.nodes == {"kernel": 1}
+        for run in (lambda start=start, end=end: staged(start, end), graph.replay):
+            run()
+            device.copy(row, out, stream, "down")
+            stream.synchronize()
+            rest = 100_000 - start
+            assert np.array_equal(out.host[:rest], np.arange(start, 100_000))
+            assert np.array_equal(out.host[rest : rest + end], np.arange(end))
+            assert not out.host[rest + end :].any()
+
+
+def test_what_the_context_takes_is_counted(device: CudaDevice) -> None:
+    if device.driver.integrated or importlib.util.find_spec("cuda.bindings.nvml") is None:
+        pytest.skip("nobody says here what is free before the context is opened")
+    # The process may have had it from an earlier test.
+    assert 0 <= device.driver.opening < 4096 * MEBI
+    assert device.budget.by_kind["driver"] == device.driver.opening
+    with device.outlay.counted():
+        device.alloc((512 * MEBI,), np.uint8)
+    assert device.budget.by_kind["driver"] < device.driver.opening + 64 * MEBI
+
+
 def test_a_graph_is_captured_replayed_and_updated(device: CudaDevice) -> None:
     stream = device.stream()
     source, target = (device.alloc((4096,), np.float32, "pinned") for _ in range(2))
@@ -171,7 +208,7 @@ def test_out_of_memory_is_said_and_survived(device: CudaDevice) -> None:
     with pytest.raises(DeviceError, match=r"no \d+ bytes of device memory, .* are free") as caught:
         device.alloc((total * 2,), np.uint8)
     assert "CUDA_ERROR_OUT_OF_MEMORY" in str(caught.value)
-    assert device.budget.taken == 0
+    assert device.budget.by_kind["device"] == 0
     device.alloc((MEBI,), np.uint8)
 
 

@@ -9,7 +9,10 @@ import pytest
 from edge_runtime import device as room
 from edge_runtime.config import Computing
 from edge_runtime.device import candidates, open_device
+from edge_runtime.device.tensorrt import TensorRT
 from edge_runtime.errors import ConfigError, EdgeRuntimeError, MissingExtra
+from tests.fakes import cuda, tensorrt
+from tests.fakes.gpu import FakeGpu
 
 
 @pytest.fixture
@@ -58,6 +61,23 @@ def test_the_cpu_is_opened_with_its_lanes(gpu):
         assert device.integrated
         device.close()
     assert open_device("cpu", Computing(lanes=3)).lanes == 3
+
+
+def test_audio_is_gathered_by_a_kernel_where_that_is_asked_for(monkeypatch):
+    fake = FakeGpu()
+    cuda.install(monkeypatch, fake)
+    tensorrt.connect(monkeypatch, fake)
+    monkeypatch.setattr(
+        "edge_runtime.device.tensorrt.device.find_tensorrt",
+        lambda name: TensorRT("tensorrt", "10.3.0", tensorrt),
+    )
+    for gather, calls in (("copy", 0), ("kernel", 1)):
+        fake.kernels["gather"] = lambda *given: None
+        monkeypatch.setattr("edge_runtime.device.cuda.device.compiled", lambda *given: b"code")
+        device = open_device("tensorrt", Computing(gather=gather))
+        assert len(fake.modules) == calls
+        device.close()
+        fake.check_released()
 
 
 @pytest.mark.parametrize("name", ["tensorrt", "onnx-cuda", "onnx-tensorrt", "cpu"])
