@@ -74,9 +74,14 @@ class Lane:
         """Bind the largest calls first, and drop them: no other needs more memory to work in."""
         rows, samples = self.size.rows, self.size.samples
         frames = self.chain.shape.frames(samples)
-        self._encoder(0, rows if self.chain.device.batches else 1, samples)
         queries = self.buckets.queries(self.chain.shape.longest + 1)
-        self._passes(Pass(rows, queries, frames, tiled=True))
+        calls = [
+            self._encoder(0, rows if self.chain.device.batches else 1, samples),
+            self._passes(Pass(rows, queries, frames, tiled=True)),
+        ]
+        # To bind is to run once: that must be over before what it runs in is dropped.
+        self.stream.synchronize()
+        calls.clear()
 
     def filled(self, kind: str, made: int, real: int) -> None:
         """Count a call that was made for so many "samples" or "queries", `real` ones of them."""

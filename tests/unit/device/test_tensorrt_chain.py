@@ -91,7 +91,12 @@ def test_a_warm_lane_allocates_nothing(
 
 
 def test_a_lane_takes_scratch_memory_for_its_own_rows(
-    tensorrt_device: TensorRTDevice, made_up_store, made_up, tmp_path: Path, clips
+    tensorrt_gpu: FakeGpu,
+    tensorrt_device: TensorRTDevice,
+    made_up_store,
+    made_up,
+    tmp_path: Path,
+    clips,
 ) -> None:
     """Once, before the first graph, however many rows the plans were built for."""
     graphs = shutil.copytree(made_up_store.graphs(made_up), tmp_path / "engine")
@@ -101,6 +106,8 @@ def test_a_lane_takes_scratch_memory_for_its_own_rows(
         made.write(path.with_suffix(".plan"))
     chain = Chain(tensorrt_device, graphs)
     lane = Runner(chain, Size(1, 33_000))
+    # What it was tried with is gone, and nothing runs in it any more.
+    assert not any(stream.queue for stream in tensorrt_gpu.streams.values())
     scratch = tensorrt_device.budget.by_kind["scratch"]
     assert 4 * 33_000 < scratch < 400_000
     lane.warm()
