@@ -150,15 +150,18 @@ class Bench:
             report.write(self.options.json, self.record())
 
     def _look(self, made: Bed) -> None:
-        found = self.hardware.setdefault("gpu", {})
-        found |= machine.gpu(made.device)
-        if found:
-            found["clocks_warm"] = machine.clocks()
         self.say(
             f"{made.device.name}, {made.precision}: loaded in {made.loading:.1f} s, "
             f"warm in {made.warming:.1f} s, {len(made.runner.lane.graphs)} graphs"
         )
+        self.attempt("hardware", self._note_gpu, made)
         self.save()
+
+    def _note_gpu(self, made: Bed) -> None:
+        found = machine.gpu(made.device)
+        if found:
+            gpu = self.hardware.setdefault("gpu", {})
+            gpu |= {**found, "clocks_warm": machine.clocks()}
 
     def _resume(self, record: dict[str, Any]) -> None:
         """Go on with a file: its figures stay but where they are measured again."""

@@ -88,7 +88,7 @@ def _jetson() -> dict[str, str]:
 
 def _cuda() -> str:
     """The CUDA that the driver brings."""
-    if importlib.util.find_spec("cuda.bindings") is None:
+    if importlib.util.find_spec("cuda") is None:
         return ""
     from cuda.bindings import driver as cuda
 

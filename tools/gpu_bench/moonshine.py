@@ -121,6 +121,7 @@ class Peer:
 
     def captured(self) -> tuple[timing.Times, str]:
         """Compiled, and the compiled kernels captured by hand: PyTorch's least overhead."""
+        self.torch._dynamo.reset()
         work = self.torch.compile(self.work, dynamic=False)
         return (
             self._timed(self._captured(work)),

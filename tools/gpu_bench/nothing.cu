@@ -1,2 +1,2 @@
 // What a kernel costs that does nothing.
-extern "C" __global__ void nothing() {}
+extern "C" __global__ void nothing(int) {}

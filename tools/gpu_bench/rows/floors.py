@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,9 +139,12 @@ def _launch(bench: Bench, made: Any) -> None:
     module = Module(device.driver, code, [SOURCE.stem])
     kernel, handle = module.kernels[SOURCE.stem], cuda.CUstream(stream.handle)
 
+    arguments = ((0,), (ctypes.c_int,))
+
     def launches() -> None:
+        launch = cuda.cuLaunchKernel
         for _ in range(KERNELS):
-            check("cuLaunchKernel", cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, handle, 0, 0))
+            check("cuLaunchKernel", launch(kernel, 1, 1, 1, 32, 1, 1, 0, handle, arguments, 0))
 
     graph = device.capture(launches, stream)
     try:

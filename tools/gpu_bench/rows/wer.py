@@ -11,12 +11,16 @@ def measure(bench: Bench) -> None:
     """Adds `wer.*` of every precision, of the CPU, and how far they are apart."""
     clips = bench.clips.all
     scores: dict[str, Score] = {}
-    for precision in bench.precisions:
+
+    def count(precision: str) -> None:
         bed = bench.bed(precision)
         said = [bed.text(each) for each in bench.free(precision)]
         scores[precision] = words.total(
             [(clip.transcript, text) for clip, text in zip(clips, said, strict=True)]
         )
+
+    for precision in bench.precisions:
+        bench.attempt(f"wer {precision}", count, precision)
     scores["reference"] = words.total([(clip.transcript, clip.text) for clip in clips])
     for name, score in scores.items():
         bench.add(
