@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
-from edge_runtime.device.cuda.card import resident
+from edge_runtime.device.cuda.card import free_on_card
 from edge_runtime.errors import DeviceError
 
 
@@ -67,13 +67,22 @@ class Outlay:
     def _unexplained(self) -> int | None:
         """Bytes that are gone from the card and not in the budget, from wherever one begins.
 
-        None where the driver does not say: whatever fails then says so itself.
+        None where nobody says: whatever fails then says so itself.
         """
+        free = self._free()
+        if free is None:
+            return None
         known = self._budget.by_kind
         allocated = known["device"] + known["scratch"] + known["engine"]
         if self._driver.integrated:
-            allocated += known["pinned"] + resident()
+            allocated += known["pinned"]
+        return -free - allocated
+
+    def _free(self) -> int | None:
+        # Of one memory for both, CUDA leaves out what the file cache would give back.
+        if self._driver.integrated:
+            return free_on_card("", integrated=True)
         try:
-            return -self._driver.free()[0] - allocated
+            return self._driver.free()[0]
         except DeviceError:
             return None

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from edge_runtime.device.cuda import Driver, card, open_driver
+from edge_runtime.device.cuda import Driver, bindings, card, open_driver, outlay
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.errors import DeviceError
@@ -155,6 +155,25 @@ def test_on_one_chip_the_process_itself_counts(
     with pytest.raises(DeviceError, match=r"no 1024 bytes .*host \d+"):
         device.alloc((1000,), np.uint8)
     monkeypatch.undo()
+    device.close()
+
+
+def test_on_one_chip_the_machine_says_what_is_gone(
+    gpu: FakeGpu, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [8000, 7500, 7000, 7000 - 4096 - 512 - 100, None, 1]
+    monkeypatch.setattr(bindings, "free_on_card", lambda bus, integrated: free.pop(0))
+    monkeypatch.setattr(outlay, "free_on_card", lambda bus, integrated: free.pop(0))
+    gpu.integrated = True
+    device = CudaDevice(open_driver(0, library))
+    assert driver_of(device) == 500
+    with device.outlay.counted():
+        kept = device.alloc((1024,), np.float32, "mapped"), device.alloc((512,), np.uint8)
+    assert driver_of(device) == 600
+    with device.outlay.counted():
+        pass  # nobody says
+    assert (driver_of(device), free) == (600, [])
+    del kept
     device.close()
 
 
