@@ -32,6 +32,7 @@ def measure(bench: Bench) -> None:
         found = child.record(out)
     for row, why in found["failed"].items():
         bench.failed[f"onnx {row}"] = why
+        bench.say(f"onnx {row} FAILED: {why}")
     gpu = found["hardware"].get("gpu", {})
     bench.hardware.setdefault("gpu", {})["onnx_cuda"] = gpu.get("device", "")
     for figure in report.figures_of(found):
