@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,10 +23,25 @@ ALIGNED = 256
 KEPT = 128
 """Graphs of one lane: more than the warm-up makes."""
 
+MOST = 16
+"""Single tokens that a chain has where the text is likely to be that long."""
+
 LONG = 32
 """Tokens of the longest pass that is not the first of an update."""
 
 _ANSWERS = {"next_token": np.int64, "frame": np.int64, "logprob": np.float32, "margin": np.float32}
+
+
+Answers = dict[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The host's side of a pass: what goes in, for each turn where, what came out of each step."""
+
+    tokens: NDArray[np.int64]
+    positions: list[NDArray[np.int64]]
+    answers: list[Answers]
 
 
 class Lane:
@@ -65,7 +81,10 @@ class Lane:
         # Positions for both turns, then the tokens: one copy sends them.
         self._tokens_at = 2 * _aligned(rows * 8)
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
-        answers = max(_slot(rows * queries), device.chained * _slot(rows))
+        self._windows: dict[Pass, _Window] = {}
+        self.chains = tuple(sorted({device.chained, MOST if device.chained > 1 else 1}))
+        """How many single tokens may be decoded between two looks of the host."""
+        answers = max(_slot(rows * queries), max(self.chains) * _slot(rows))
         self._answers = Mirror(device, (answers,), np.uint8, "results")
         if device.rounds:
             self._reserve()
@@ -125,14 +144,13 @@ class Lane:
 
     # -- the decoder
 
-    def tokens(self, rows: int, queries: int) -> NDArray[np.int64]:
-        """The host's (rows, queries) of what the next pass is fed."""
-        place = self._tokens_at // 8
-        return self._fed.host.view((rows, queries), place * 8, np.int64).host
+    def tokens(self, shape: Pass) -> NDArray[np.int64]:
+        """The host's (rows, queries) of what a pass is fed."""
+        return self._window(shape).tokens
 
-    def positions(self, turn: int, rows: int) -> NDArray[np.int64]:
-        """The host's (rows,) of where in the cache the pass of that turn begins."""
-        return self._fed.host.view((rows,), turn * (self._tokens_at // 2), np.int64).host
+    def positions(self, shape: Pass, after: int = 0) -> NDArray[np.int64]:
+        """The host's (rows,) of where in the cache a pass begins, or the one `after` it."""
+        return self._window(shape).positions[(shape.turn + after) % 2]
 
     def decode(self, shape: Pass, align: bool = False) -> None:
         """Run a pass; `answers`, and with `align` also `align`, are there once it is over."""
@@ -140,17 +158,38 @@ class Lane:
         if align:
             self._align.fetch(self.stream, shape.steps * self._align_step(shape))
 
-    def answers(self, shape: Pass, step: int = 0) -> dict[str, NDArray[np.generic]]:
+    def answers(self, shape: Pass, step: int = 0) -> Answers:
         """`next_token`, `frame`, `logprob`, `margin`: (rows, queries) of a step that is over."""
-        return {
-            name: buffer.host
-            for name, buffer in self._answered(self._answers.host, shape, step).items()
-        }
+        return self._window(shape).answers[step]
 
     def align(self, shape: Pass, step: int = 0) -> NDArray[np.float32]:
         """The (rows, queries, frames) attention of a step that is over."""
         at = step * self._align_step(shape)
         return self._align.host.view((shape.rows, shape.queries, shape.frames), at).host
+
+    def _window(self, shape: Pass) -> _Window:
+        """What the host sees of a pass; kept, for it is asked for often."""
+        window = self._windows.get(shape)
+        if window is None:
+            if len(self._windows) >= KEPT:
+                self._windows.clear()
+            window = self._windows[shape] = self._open(shape)
+        return window
+
+    def _open(self, shape: Pass) -> _Window:
+        fed, answers = self._fed.host, self._answers.host
+        size = (shape.rows, shape.queries)
+        return _Window(
+            fed.view(size, self._tokens_at, np.int64).host,
+            [
+                fed.view((shape.rows,), turn * (self._tokens_at // 2), np.int64).host
+                for turn in (0, 1)
+            ],
+            [
+                {name: each.host for name, each in self._answered(answers, shape, step).items()}
+                for step in range(shape.steps)
+            ],
+        )
 
     @staticmethod
     def _answered(answers: Buffer, shape: Pass, step: int) -> dict[str, Buffer]:
@@ -220,19 +259,19 @@ class Lane:
 
     def warm(self) -> None:
         """Capture what single updates want, and run it once; nothing where shapes are exact."""
-        buckets, chained = self.buckets, self.chain.device.chained
+        buckets = self.buckets
         if self.chain.whole is not None and buckets.query_sizes:
-            self.tiled = trial.through_tiles(self)
+            self.tiled = self.chain.tiled(lambda: trial.through_tiles(self))
             self.graphs.close()
         self.length.host.host[...] = self.chain.shape.shortest
         for samples in buckets.sample_sizes:
             self.encode(1, samples)
             frames = self.chain.shape.frames(samples)
             for queries in buckets.query_sizes:
-                steps = chained if queries == 1 else 1
                 # A long draft is only checked at the beginning, in the first turn.
                 for turn in (0, 1) if queries <= LONG else (0,):
-                    self.decode(Pass(1, queries, frames, turn, steps))
+                    for steps in self.chains if queries == 1 else (1,):
+                        self.decode(Pass(1, queries, frames, turn, steps))
             self.stream.synchronize()
         self.graphs.warm = True
 

@@ -20,6 +20,10 @@ Audio = Seq[NDArray[np.float32]]
 """An update's samples as one or more pieces in order (a ring wraps)."""
 
 
+LIKELY = 3.0
+"""Tokens a second of audio that most speech has at least."""
+
+
 class Runner:
     """One lane of a chain: one batch of updates at a time, from one thread at a time."""
 
@@ -123,10 +127,9 @@ class _Decoding:
             lane.buckets.queries(queries),
             self._frames,
             self._turn,
-            lane.chain.device.chained if queries == 1 else 1,
+            self._steps() if queries == 1 else 1,
         )
-        tokens = lane.tokens(shape.rows, shape.queries)
-        position = lane.positions(self._turn, shape.rows)
+        tokens, position = lane.tokens(shape), lane.positions(shape)
         tokens[...] = 0
         position[...] = 0
         for row, sequence in enumerate(self._sequences[:count]):
@@ -140,6 +143,17 @@ class _Decoding:
         lane.filled("queries", shape.count * shape.steps, real)
         self._turn = (self._turn + shape.steps) % 2
         return mark
+
+    def _steps(self) -> int:
+        """Single tokens before the host looks: as many as it likely takes, of what there is."""
+        chains = self._lane.chains
+        rate = self._lane.chain.shape.rate
+        likely = min(
+            LIKELY * (update.end - update.start) / rate - len(sequence.tokens)
+            for update, sequence in zip(self._updates, self._sequences, strict=True)
+            if not sequence.done
+        )
+        return max((each for each in chains if each <= likely), default=chains[0])
 
     def _deliver(self, shape: Pass, step: int, count: int) -> int:
         """Hand out what a step answered; how many tokens were asked about."""

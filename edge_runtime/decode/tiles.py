@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +44,19 @@ class Chain:
             for layers in shape.tiles
         ]
         self.whole: Program | None = device.whole(folder)
+        self._trial = threading.Lock()
+        self._tiled: frozenset[int] | None = None
         table = np.load(folder / "table.npy")
         self.dtype = table.dtype
         self.table = device.alloc(table.shape, table.dtype)
         self._fill_table(table)
+
+    def tiled(self, tried: Callable[[], frozenset[int]]) -> frozenset[int]:
+        """What `tried` finds for the first lane that asks; the others wait and take that."""
+        with self._trial:
+            if self._tiled is None:
+                self._tiled = tried()
+            return self._tiled
 
     def _fill_table(self, table: np.ndarray) -> None:
         # An integrated GPU has no other memory than the host's, and keeps this from it as well.

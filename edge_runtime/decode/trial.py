@@ -62,8 +62,8 @@ def through_tiles(lane: Lane) -> frozenset[int]:
 
 
 def _answers(lane: Lane, shape: Pass, tokens: list[int], place: int) -> Answers:
-    lane.tokens(1, shape.queries)[...] = tokens
-    lane.positions(shape.turn, 1)[...] = place
+    lane.tokens(shape)[...] = tokens
+    lane.positions(shape)[...] = place
     lane.decode(shape)
     lane.stream.synchronize()
     return {name: rows[0].astype(np.float64) for name, rows in lane.answers(shape).items()}

@@ -143,11 +143,11 @@ def _greedy(lane: Lane, samples: np.ndarray, forced: tuple[int, ...] = (), limit
     lane.length.host.host[0] = len(samples)
     lane.encode(1, longest)
     tokens, margins = [shape.begin], []
-    lane.positions(0, 1)[0] = 0  # from then on each pass tells the next one where it begins
     passes = [Pass(1, 1, shape.frames(longest), turn) for turn in (0, 1)]
+    lane.positions(passes[0])[0] = 0  # from then on each pass tells the next where it begins
     while tokens[-1] != shape.end and len(tokens) <= limit:
         step = len(tokens) - 1
-        lane.tokens(1, 1)[0, 0] = tokens[-1]
+        lane.tokens(passes[step % 2])[0, 0] = tokens[-1]
         lane.decode(passes[step % 2])
         answers = {name: rows[0, 0] for name, rows in lane.answers(passes[step % 2]).items()}
         best = int(answers["next_token"])

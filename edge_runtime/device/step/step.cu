@@ -851,6 +851,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
 }
 #endif
 
+// The highest value of a warp and the first place that has it.
+__device__ __forceinline__ void peak_of_warp(float &high, int &where) {
+#pragma unroll
+    for (int step = 16; step; step >>= 1) {
+        float other = __shfl_xor_sync(FULL, high, step);
+        int there = __shfl_xor_sync(FULL, where, step);
+        if (other > high || (other == high && there < where)) high = other, where = there;
+    }
+}
+
 // The answer to a line: token, log-probability, margin; alignment and its peak. The first line
 // of a row also says where the next pass begins.
 extern "C" __global__ void __launch_bounds__(THREADS) finish(
@@ -877,20 +887,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
         align[(size_t)line * frames + t] = sum;
         if (sum > high) high = sum, where = t;
     }
-#pragma unroll
-    for (int step = 16; step; step >>= 1) {
-        float other = __shfl_xor_sync(FULL, high, step);
-        int there = __shfl_xor_sync(FULL, where, step);
-        if (other > high || (other == high && there < where)) high = other, where = there;
-    }
+    peak_of_warp(high, where);
     if (!(thread & 31)) meet[thread / 32] = mine, peak[thread / 32] = high, place[thread / 32] = where;
     __syncthreads();
+    if (thread >= 32) return;
+    Best none = {NOTHING, NOTHING, 0.f, VOCABULARY};
+    mine = best_of_warp(thread < WARPS ? meet[thread] : none);
+    high = thread < WARPS ? peak[thread] : -1.f;
+    where = thread < WARPS ? place[thread] : 0;
+    peak_of_warp(high, where);
     if (thread) return;
-    for (int warp = 1; warp < THREADS / 32; warp++) {
-        mine = joined(mine, meet[warp]);
-        if (peak[warp] > high || (peak[warp] == high && place[warp] < where))
-            high = peak[warp], where = place[warp];
-    }
     next_token[line] = mine.token;
     logprob[line] = -logf(mine.total);
     margin[line] = mine.first - mine.second;

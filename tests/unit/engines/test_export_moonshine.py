@@ -95,9 +95,10 @@ def test_a_pass_tells_the_next_one_where_it_begins(chain) -> None:
     lane = Lane(chain((1, 2)), Size(2, 4_000))
     lane.length.host.host[:] = 4_000
     lane.encode(2, 4_000)
-    lane.positions(0, 2)[:] = 3, 5
-    lane.decode(Pass(2, 4, lane.chain.shape.frames(4_000)))
-    assert lane.positions(1, 2).tolist() == [7, 9]
+    shape = Pass(2, 4, lane.chain.shape.frames(4_000))
+    lane.positions(shape)[:] = 3, 5
+    lane.decode(shape)
+    assert lane.positions(shape, after=1).tolist() == [7, 9]
 
 
 def test_float16_is_near(chain, sounds) -> None:

@@ -23,7 +23,6 @@ class Work:
         self.check = Pass(1, bed.buckets.queries(DRAFT + 1), self.frames)
         self.step = Pass(1, 1, self.frames)
         self.lane.length.host.host[0] = SAMPLES
-        self.lane.positions(0, 1)[...] = 0
 
     def encode(self) -> None:
         self.lane.encode(1, self.samples)
@@ -33,8 +32,8 @@ class Work:
 
         What it is fed is written now, so make one after the other was used.
         """
-        self.lane.tokens(1, shape.queries)[...] = 3
-        self.lane.positions(0, 1)[...] = 0 if shape.queries > 1 else DRAFT + 1
+        self.lane.tokens(shape)[...] = 3
+        self.lane.positions(shape)[...] = 0 if shape.queries > 1 else DRAFT + 1
         return lambda: self.lane.decode(shape)
 
     def both(self) -> Call:
