@@ -20,6 +20,7 @@ from edge_runtime.engines.plans import Wanted, find, warnings
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
+from edge_runtime.runtime.proof import prove
 
 DETECTOR = "silero-vad"
 LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "fi", "cs"})
@@ -149,6 +150,8 @@ class Loader:
         try:
             folder = self._folder(name, device)
             chain = Chain(device, folder)
+            if name.startswith("onnx-"):
+                prove(chain, folder)
             model = Model(
                 chain.shape, Vocabulary.load(folder), LATIN.issuperset(self._recipe.languages)
             )

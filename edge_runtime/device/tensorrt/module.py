@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,9 @@ def _module(flavour: str) -> str | None:
 
 
 def _loaded(flavour: str, name: str) -> TensorRT:
+    # Float32 is float32, when it is built as when it is run: TensorRT-RTX takes TF32 unless
+    # this says no (its builder's flag is not enough), and refuses a plan built otherwise.
+    os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     try:
         if name == _BINDINGS:
             _preload()

@@ -134,7 +134,6 @@ class _Job:
         work = Work(
             self.tensorrt,
             memory.workspace,
-            tf32=self.options.precision != "fp32",
             timings=Timings(timings.read_bytes() if timings.is_file() else b""),
         )
         for name, signature in self.tiles.items():

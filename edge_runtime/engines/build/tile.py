@@ -39,11 +39,10 @@ class Timings:
 
 @dataclass(frozen=True)
 class Work:
-    """How a tile is built: bytes of workspace, whether TF32 may stand for float32."""
+    """How a tile is built; `workspace` is bytes."""
 
     tensorrt: TensorRT
     workspace: int
-    tf32: bool
     timings: Timings = field(default_factory=Timings)
 
 
@@ -135,8 +134,7 @@ def _tensor(tensor: Any) -> Tensor:
 def _configure(work: Work, config: Any) -> None:
     trt = work.tensorrt.api
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, work.workspace)
-    if not work.tf32:
-        config.clear_flag(trt.BuilderFlag.TF32)
+    config.clear_flag(trt.BuilderFlag.TF32)
     # TensorRT-RTX measures no kernels while it builds.
     if work.tensorrt.flavour != "tensorrt":
         return

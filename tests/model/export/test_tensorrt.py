@@ -84,7 +84,7 @@ def test_the_voice_detector_builds(store) -> None:
     path = store.graphs(load_recipe("silero-vad")) / "vad.onnx"
     signature = described(path)
     assert len(signature.inputs) == 3
-    work = Work(find_tensorrt("tensorrt_rtx"), 64 * MB, tf32=False)
+    work = Work(find_tensorrt("tensorrt_rtx"), 64 * MB)
     free = {
         size for each in signature.inputs.values() for size in each.dims if isinstance(size, str)
     }

@@ -374,7 +374,7 @@ class TestTile:
 
 
 def work() -> Work:
-    return Work(find_tensorrt("tensorrt_rtx"), 64 * MB, tf32=False, timings=Timings())
+    return Work(find_tensorrt("tensorrt_rtx"), 64 * MB, timings=Timings())
 
 
 def signature(inputs, outputs) -> Signature:

@@ -1,0 +1,45 @@
+"""Whether a device says of a sound what the CPU says, before anybody relies on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.device import open_device
+from edge_runtime.errors import DeviceError
+
+SECONDS = 2.0
+TOKENS = tuple(range(1000, 1012))
+"""What the text is made to begin with: any tokens show whether the model is the same."""
+NEAR, SHARE = 0.1, 0.05
+"""How far log-probabilities may lie apart: float16 rounds, and libraries add in their own order."""
+
+
+def prove(chain: Chain, folder: Path) -> None:
+    """Decode noise on the device of `chain` and, with the graphs in `folder`, on the CPU.
+
+    Raises `DeviceError` where the two differ by more than rounding, and what decoding raises.
+    """
+    wanted = _heard(Chain(open_device("cpu"), folder))
+    given = _heard(chain)
+    apart = np.abs(wanted - given)
+    if not (apart <= NEAR + SHARE * np.abs(wanted)).all():
+        raise DeviceError(
+            f"{chain.device.name} does not say what the CPU says of the same sound: "
+            f"log-probabilities are up to {apart.max():.2f} apart",
+            "Use another device, and please report this with the versions of its libraries.",
+        )
+
+
+def _heard(chain: Chain) -> np.ndarray:
+    """Log-probabilities along `TOKENS`."""
+    samples = int(SECONDS * chain.shape.rate)
+    noise = np.random.default_rng(0).normal(0, 0.1, samples).astype(np.float32)
+    tokens = tuple(token % chain.shape.vocabulary for token in TOKENS)
+    update = Update("proof", 0, Purpose.FINAL, 0, samples, forced=tokens, limit=len(tokens))
+    (found,) = Runner(chain, Size(1, samples)).run([update], [[noise]])
+    return np.array(found.logprobs)
