@@ -60,7 +60,9 @@ class Graphs:
         self.use.misses += 1
         began = time.perf_counter()
         graph = self._kept[key] = self._capture(key, bind())
-        while len(self._kept) > self._most:
+        if len(self._kept) > self._most:
+            # What it was made of goes with it: it must not be running any more.
+            self._stream.synchronize()
             self._kept.popitem(last=False)[1].close()
         self._say(key, time.perf_counter() - began)
         return graph

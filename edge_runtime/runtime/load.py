@@ -179,7 +179,7 @@ class Loader:
             samples=self._size.samples,
         )
         engine = find(self._store, self._recipe, wanted)
-        for line in warnings(engine.info, board()):
+        for line in warnings(engine.info, board(device.driver)):
             _log.warning("%s", line)
         return engine.folder
 

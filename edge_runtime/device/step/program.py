@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from edge_runtime.device.cuda.status import failure
 from edge_runtime.device.cuda.stream import CudaStream
 from edge_runtime.device.step import spec as files
 from edge_runtime.device.step.compile import KERNELS, compiled
-from edge_runtime.device.step.launches import LOGITS, Launches
+from edge_runtime.device.step.launches import LOGITS, Launch, Launches
 from edge_runtime.errors import DeviceError, ModelDamaged
 
 if TYPE_CHECKING:
@@ -52,18 +52,16 @@ class StepProgram:
         for name, spec in {**self.inputs, **self.outputs}.items():
             self._check(name, spec, bindings)
         work, launches = Launches(self, bindings).made()
-        handle = self._cuda.CUstream(stream.handle)
-        kept = (dict(bindings), work, self)
+        return _Bound(self, launches, self._cuda.CUstream(stream.handle), (dict(bindings), work))
 
-        def call() -> None:
-            self._device.driver.current()
-            launch = self._cuda.cuLaunchKernel
-            for kernel, (x, y, z), threads, shared, arguments in launches:
-                result = launch(kernel, x, y, z, threads, 1, 1, shared, handle, arguments, 0)
-                if result[0]:
-                    raise failure("cuLaunchKernel", result[0], f"a step of {len(kept)} failed")
-
-        return call
+    def enqueue(self, launches: Sequence[Launch], handle: Any) -> None:
+        """Launch them on the stream of that handle."""
+        self._device.driver.current()
+        launch = self._cuda.cuLaunchKernel
+        for kernel, (x, y, z), threads, shared, arguments in launches:
+            result = launch(kernel, x, y, z, threads, 1, 1, shared, handle, arguments, 0)
+            if result[0]:
+                raise failure("cuLaunchKernel", result[0], "a pass of the decoder failed")
 
     def kernel(self, name: str) -> Any:
         return self._kernels[name]
@@ -152,3 +150,18 @@ class StepProgram:
                 raise ModelDamaged(
                     f"{path}: {name} is not {shape}", "Run: edge-runtime build MODEL --again"
                 )
+
+
+class _Bound:
+    """A bound call, which holds the memory that its launches name by address."""
+
+    def __init__(
+        self, program: StepProgram, launches: Sequence[Launch], handle: Any, kept: object
+    ) -> None:
+        self._program = program
+        self._launches = launches
+        self._handle = handle
+        self._kept = kept
+
+    def __call__(self) -> None:
+        self._program.enqueue(self._launches, self._handle)
