@@ -6,7 +6,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -197,15 +197,23 @@ def _monitor(trt: Any, stop: threading.Event, advanced: Callable[[float], None])
 
 
 def _stoppable(build: Callable[[], Any], stop: threading.Event) -> Any:
-    """What `build` returns, run in a thread: only so does Ctrl-C reach this one at once."""
+    """What `build` returns, run in a thread: only so does Ctrl-C reach this one at once.
+
+    However often it is pressed, this waits for TensorRT to let go: a build that nobody waits
+    for would call us when the interpreter is gone.
+    """
+    pressed = False
     with ThreadPoolExecutor(1, "build") as pool:
         future = pool.submit(build)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            # Leaving the block waits for TensorRT to let go.
-            stop.set()
-            raise
+        while not future.done():
+            try:
+                wait([future])
+            except KeyboardInterrupt:
+                pressed = True
+                stop.set()
+    if pressed:
+        raise KeyboardInterrupt
+    return future.result()
 
 
 def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:
