@@ -45,7 +45,7 @@ def open_session(
         return ort.InferenceSession(str(plan), options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's errors share no base but Exception
         raise ModelDamaged(
-            f"{plan} cannot be loaded: {error}", "Run: edge-runtime pull MODEL --again"
+            f"{plan} cannot be loaded: {_line(error)}", "Run: edge-runtime pull MODEL --again"
         ) from error
 
 
@@ -91,7 +91,7 @@ class OnnxProgram:
                 session.run_with_iobinding(binding, options)
             except Exception as error:  # onnxruntime's errors share no base but Exception
                 shapes = {name: buffer.shape for name, buffer in kept.items()}
-                raise self._failure(f"{self._name} failed with {shapes}: {error}") from error
+                raise self._failure(f"{self._name} failed with {shapes}: {_line(error)}") from error
 
         return call
 
@@ -110,3 +110,8 @@ class OnnxProgram:
 def _spec(arg: Any) -> TensorSpec:
     shape = tuple(size if isinstance(size, int) else None for size in arg.shape)
     return TensorSpec(arg.name, np.dtype(_DTYPES[arg.type]), shape)
+
+
+def _line(error: Exception) -> str:
+    """What onnxruntime says, on one line and without its full stop: some versions break lines."""
+    return " ".join(str(error).split()).rstrip(".")
