@@ -136,12 +136,16 @@ def test_many_updates_take_no_more_memory(loaded, decode, spoken) -> None:
         for end in range(RATE, len(clip), RATE):
             draft = decode(runner, clip[:end], draft=draft)[0].tokens
 
+    def grown() -> int:
+        before = resident()
+        for _ in range(5):
+            hops()
+        return resident() - before
+
     for _ in range(3):
         hops()
-    before = resident()
-    for _ in range(7):
-        hops()
-    assert resident() - before < 2 << 20
+    # The process holds much else, which may move once; what is lost is lost each time.
+    assert min(grown() for _ in range(3)) < 1 << 20
 
 
 def resident() -> int:
