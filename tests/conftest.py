@@ -1,10 +1,14 @@
-"""A server on a real socket, whatever its runtime, and how its clients read."""
+"""A server on a real socket and how its clients read; what a command draws at a terminal."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -97,3 +101,25 @@ async def until(socket, kind, seconds=60.0):
 def read():
     """How clients read: `read.rest(socket)`, `read.until(socket, type)`."""
     return SimpleNamespace(rest=rest, until=until)
+
+
+@pytest.fixture
+def drawn() -> Callable[..., str]:
+    """`drawn(line, env=…)`: what a command that ends well writes to a terminal as its error."""
+
+    def run(line: Sequence[str], env: Mapping[str, str]) -> str:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=theirs, env=env)
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # how Linux says that the other end was closed
+            pass
+        finally:
+            os.close(ours)
+        assert process.wait() == 0
+        return shown.decode()
+
+    return run

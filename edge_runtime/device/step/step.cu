@@ -636,12 +636,11 @@ extern "C" __global__ void __launch_bounds__(128) cross_many(
     }
 }
 
-// The pieces of cross-attention, joined: one block a line. The alignment heads' (most, total)
-// are kept for `finish`.
-extern "C" __global__ void __launch_bounds__(THREADS) join(
-    const float *pieces, int chunks, int slots, float *mixed, float *shares) {
+// The pieces of one line's cross-attention, joined into `out` (ALL values), by one block. With
+// `keep` the alignment heads' (most, total) are kept for `finish`.
+__device__ __forceinline__ void joined_pieces(
+    const float *pieces, int line, int chunks, int slots, bool keep, float *out, float *shares) {
     __shared__ float most[HEADS][CHUNKS], total[HEADS][CHUNKS], share[HEADS][CHUNKS];
-    int line = blockIdx.x;
     const float *mine = pieces + (size_t)line * HEADS * chunks * (DIM + 2);
     for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
         most[i / chunks][i % chunks] = mine[i * (DIM + 2)];
@@ -655,7 +654,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(
         for (int c = 0; c < chunks; c++) sum += total[head][c] * expf(most[head][c] - top);
         share[head][chunk] = expf(most[head][chunk] - top) / sum;
         int slot = slots >> (4 * head) & 15;
-        if (slot != 15 && !chunk) {
+        if (slot != 15 && !chunk && keep) {
             shares[2 * (line * ALIGNED + slot)] = top;
             shares[2 * (line * ALIGNED + slot) + 1] = sum;
         }
@@ -667,8 +666,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(
         float sum = 0.f;
 #pragma unroll 4
         for (int c = 0; c < chunks; c++) sum += at[c * (DIM + 2)] * share[head][c];
-        mixed[(size_t)line * ALL + i] = sum;
+        out[i] = sum;
     }
+}
+
+// The pieces of cross-attention, joined: one block a line.
+extern "C" __global__ void __launch_bounds__(THREADS) join(
+    const float *pieces, int chunks, int slots, float *mixed, float *shares) {
+    int line = blockIdx.x;
+    joined_pieces(pieces, line, chunks, slots, true, mixed + (size_t)line * ALL, shares);
 }
 
 // x += (pieces, joined) · matrix, for one line: what `join` and `mix_out` do, in one launch.
@@ -676,38 +682,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) cross_out(
     const float *pieces, int chunks, int slots, const T *matrix, float *x, float *shares) {
     __shared__ float in[ALL];
     __shared__ float meet[1][WARPS][COLUMNS];
-    __shared__ float most[HEADS][CHUNKS], total[HEADS][CHUNKS], share[HEADS][CHUNKS];
     int row = blockIdx.y, column = blockIdx.x * COLUMNS + threadIdx.x;
-    const float *mine = pieces + (size_t)row * HEADS * chunks * (DIM + 2);
     Product<ALL, 1> product(matrix, WIDTH, blockIdx.x * COLUMNS);
     float residual = 0.f;
     if (threadIdx.x < COLUMNS) residual = x[row * WIDTH + column];
-    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
-        most[i / chunks][i % chunks] = mine[i * (DIM + 2)];
-        total[i / chunks][i % chunks] = mine[i * (DIM + 2) + 1];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < HEADS * chunks; i += THREADS) {
-        int head = i / chunks, chunk = i % chunks;
-        float top = NOTHING, sum = 0.f;
-        for (int c = 0; c < chunks; c++) top = fmaxf(top, most[head][c]);
-        for (int c = 0; c < chunks; c++) sum += total[head][c] * expf(most[head][c] - top);
-        share[head][chunk] = expf(most[head][chunk] - top) / sum;
-        int slot = slots >> (4 * head) & 15;
-        if (slot != 15 && !chunk && !blockIdx.x) {
-            shares[2 * (row * ALIGNED + slot)] = top;
-            shares[2 * (row * ALIGNED + slot) + 1] = sum;
-        }
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < ALL; i += THREADS) {
-        int head = i / DIM;
-        const float *at = mine + (size_t)head * chunks * (DIM + 2) + 2 + i % DIM;
-        float sum = 0.f;
-#pragma unroll 4
-        for (int c = 0; c < chunks; c++) sum += at[c * (DIM + 2)] * share[head][c];
-        in[i] = sum;
-    }
+    joined_pieces(pieces, row, chunks, slots, !blockIdx.x, in, shares);
     __syncthreads();
     float value = product.times(in, meet);
     if (threadIdx.x < COLUMNS) x[row * WIDTH + column] = residual + value;

@@ -129,25 +129,10 @@ def test_build_refuses_what_does_not_fit(made_up_path, monkeypatch) -> None:
     assert "--workspace-mb " in fix
 
 
-def test_build_draws_a_bar_for_each_tile_at_a_terminal(made_up_path, made_up_store) -> None:
+def test_build_draws_a_bar_for_each_tile_at_a_terminal(made_up_path, made_up_store, drawn) -> None:
     made_up_store.forget_graphs("made-up")
-    ours, theirs = pty.openpty()
     line = [sys.executable, "-m", "edge_runtime", "build", str(made_up_path)]
-    process = subprocess.Popen(
-        [*line, "--tensorrt", "tensorrt_rtx"], stdout=subprocess.DEVNULL, stderr=theirs,
-        env={**os.environ, "COLUMNS": "100"},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 4096):
-            shown += piece
-    except OSError:  # how Linux says that the other end was closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == 0
-    text = shown.decode()
+    text = drawn([*line, "--tensorrt", "tensorrt_rtx"], env={**os.environ, "COLUMNS": "100"})
     for tile in ("graphs", "encoder", "embedding", "layers_0_1", "layers_1_3"):
         assert f"made-up: {tile}" in text
     assert "100 %" in text

@@ -1,5 +1,6 @@
 """A program small enough to reason about: sums, products and a cast."""
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,19 @@ from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.engines.export.graph import GraphWriter
 from tests.fakes import cuda, tensorrt
 from tests.fakes.gpu import FakeGpu
+
+
+@pytest.fixture
+def needs_nvrtc() -> None:
+    """Our kernels can be compiled here, for GPUs that are not."""
+    if importlib.util.find_spec("cuda") is None:
+        pytest.skip("cuda-bindings is not installed: pip install cuda-bindings")
+    from cuda.bindings import nvrtc
+
+    try:
+        nvrtc.nvrtcVersion()
+    except RuntimeError as error:
+        pytest.skip(f"NVRTC is not installed (pip install nvidia-cuda-nvrtc): {error}")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -46,21 +45,9 @@ def test_away_from_a_terminal_there_is_no_bar(index, own, tmp_path):
     assert done.stdout == f"silero-vad: fetched, in {tmp_path / 'store' / 'silero-vad'}\n"
 
 
-def test_at_a_terminal_a_bar_shows_megabytes_and_graphs(index, own, tmp_path):
+def test_at_a_terminal_a_bar_shows_megabytes_and_graphs(index, own, tmp_path, drawn):
     environment = {**os.environ, "EDGE_RUNTIME_STORE": str(tmp_path / "store"), "COLUMNS": "100"}
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(line(own), stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 4096):
-            shown += piece
-    except OSError:  # how Linux says that the other end was closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == 0
-    text = shown.decode()
+    text = drawn(line(own), env=environment)
     assert "silero-vad: tiny-voice 1.0" in text
     assert "1.2 / 1.2 MB" in text
     assert "silero-vad: graphs" in text

@@ -10,18 +10,6 @@ from edge_runtime.device.cuda.nvrtc import compiled
 from edge_runtime.errors import DeviceError, MissingExtra
 
 
-@pytest.fixture
-def needs_nvrtc() -> None:
-    if importlib.util.find_spec("cuda") is None:
-        pytest.skip("cuda-bindings is not installed: pip install cuda-bindings")
-    from cuda.bindings import nvrtc
-
-    try:
-        nvrtc.nvrtcVersion()
-    except RuntimeError as error:
-        pytest.skip(f"NVRTC is not installed (pip install nvidia-cuda-nvrtc): {error}")
-
-
 @pytest.mark.parametrize("capability", [(8, 7), (9, 0)])
 def test_the_gather_kernel(needs_nvrtc, capability: tuple[int, int]) -> None:
     code = compiled(SOURCE, capability, {})

@@ -19,18 +19,6 @@ SPEC = StepSpec(
 )  # fmt: skip
 
 
-@pytest.fixture
-def needs_nvrtc() -> None:
-    if importlib.util.find_spec("cuda") is None:
-        pytest.skip("cuda-bindings is not installed: pip install cuda-bindings")
-    from cuda.bindings import nvrtc
-
-    try:
-        nvrtc.nvrtcVersion()
-    except RuntimeError as error:
-        pytest.skip(f"NVRTC is not installed (pip install nvidia-cuda-nvrtc): {error}")
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("capability", [(8, 7), (9, 0)])
 def test_all_kernels_are_there(needs_nvrtc, capability: tuple[int, int], dtype: type) -> None:
