@@ -17,7 +17,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stable_ms: int = 500
     stable_after_ms: int = 1800
     stable_logprob: float = -0.5
-    stable_margin: float = 1.25
+    stable_margin: float = 1.5
     held_back: int = 1
     tail_logprob: float = -0.7
     eager_logprob: float = -0.6
