@@ -48,13 +48,17 @@ def build(
     ] = None,
     workspace_mb: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Scratch memory of kernels [a quarter of what is free]."),
+        typer.Option(
+            metavar="N", min=1, help="Scratch memory of kernels [a quarter of what is free]."
+        ),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(metavar="N,N…", help="Layers in each decoder tile [as the recipe says]."),
     ] = None,
-    rows: Annotated[int, typer.Option(metavar="N", help="Streams in the largest batch.")] = ROWS,
+    rows: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Streams in the largest batch.")
+    ] = ROWS,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -88,6 +92,7 @@ def build(
     options = BuildOptions(
         precision=precision or settings.computing.precision,
         tensorrt=tensorrt or settings.computing.tensorrt,
+        index=settings.computing.index,
         workspace_mb=workspace_mb,
         split=None if split is None else _split(split),
         rows=rows,
@@ -102,6 +107,7 @@ def build(
             device=settings.serving.device,
             precision=options.precision,
             tensorrt=options.tensorrt,
+            index=options.index,
             samples=options.samples,
         )
         if reason is not None:

@@ -10,7 +10,9 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from edge_runtime.config import load
 from edge_runtime.engines import bundle
 from edge_runtime.engines.board import Board, board
 from edge_runtime.engines.engine import Engine
@@ -42,27 +44,36 @@ _Fingerprint = Annotated[
     typer.Option("--engine", metavar="FP", help="Fingerprint of the engine, or how it begins."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Write JSON, one line an engine.")]
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings, for which GPU [/etc/edge-runtime/config.toml, if there].",
+    ),
+]
+SHORT = 8
+"""Digits of a fingerprint that tell one engine from another."""
 
 
 @engines.command("list")
-def listing(model: _Some = None, as_json: _Json = False) -> None:
+def listing(model: _Some = None, as_json: _Json = False, config: _Config = None) -> None:
     """Show what was built, and whether it serves on this machine."""
-    store, here = Store(), board()
+    store, here = Store(), board(load(config).computing.index)
     rows = [_row(store, engine, here) for engine in stored(store, model or "*")]
     if as_json:
         for row in rows:
             typer.echo(msgspec.json.encode(row))
         return
     if not rows:
-        typer.echo(f"no engines in {store.root}")
-        typer.echo(f"Next: edge-runtime build {model or 'moonshine-tiny-en'}")
+        _nothing(store, model)
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("model", "engine", "precision", "TensorRT", "target", "split", "size", "built"):
+    for heading in ("model", "engine"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("state")
+    table.add_column("what it is, and whether it serves here", overflow="fold")
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(row["model"], row["fingerprint"][:SHORT], Text(_told(row)))
     console = Console()
     console.print(table)
     console.print(f"Store: {store.root}", highlight=False, soft_wrap=True)
@@ -91,29 +102,40 @@ def _state(store: Store, engine: Engine, here: Board) -> str:
     return "usable here" if here.capability else "whole; no GPU here"
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _told(row: dict[str, Any]) -> str:
     info = row["engine"]
-    return (
-        row["model"],
-        row["fingerprint"],
-        info.precision,
+    what = (
         f"{info.tensorrt} {info.version}",
-        " ".join(info.target),
-        ",".join(map(str, info.split)),
-        f"{row['bytes'] / 1e6:.1f} MB",
+        info.precision,
+        f"GPU {' '.join(info.target)}",
+        f"layers {'+'.join(map(str, info.split))}",
+        f"{row['bytes'] / 1e6:.0f} MB",
         info.built[:16].replace("T", " "),
-        row["state"],
     )
+    return f"{', '.join(what)}\n{row['state']}"
+
+
+def _nothing(store: Store, model: str | None) -> None:
+    """Say that there is no engine of the model, or none at all, and what helps."""
+    of = f" of {model}" if model else ""
+    typer.echo(f"no engines{of} in {store.root}{_others(store)}")
+    typer.echo(f"Next: edge-runtime build {model or 'moonshine-tiny-en'}")
+
+
+def _others(store: Store) -> str:
+    """Of which models there are engines, as the end of a sentence."""
+    models = sorted({engine.info.model for engine in stored(store)})
+    return f", which has engines of {', '.join(models)}" if models else ""
 
 
 @engines.command()
 def verify(model: _Some = None, as_json: _Json = False) -> None:
     """Compare every file with its sha256.
 
-    Exits 1 where one is not as it was built.
+    Exits 1 where one is not as it was built, or where there is none of the model.
     """
     store, damaged = Store(), 0
-    found = list(stored(store, model or "*"))
+    found = _of(store, model, None) if model else list(stored(store))
     for engine in found:
         said, fix = "whole", ""
         try:
@@ -129,7 +151,7 @@ def verify(model: _Some = None, as_json: _Json = False) -> None:
         else:
             typer.echo(f"{name}: {said}")
     if not found and not as_json:
-        typer.echo(f"no engines in {store.root}\nNext: edge-runtime build MODEL")
+        _nothing(store, None)
     if damaged:
         raise typer.Exit(1)
 
@@ -175,12 +197,13 @@ def export(
 @engines.command("import")
 def bring(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A tar of `engines export`.")],
+    config: _Config = None,
 ) -> None:
     """Take an engine out of a tar into the store.
 
     Names, hashes, target and versions are checked before it appears there.
     """
-    here = board()
+    here = board(load(config).computing.index)
     engine, came = bundle.bring(Store(), path, here)
     state = "imported" if came else "was there"
     typer.echo(f"{engine.info.model}: {state}, in {engine.folder}")
@@ -199,7 +222,7 @@ def _of(store: Store, model: str, fingerprint: str | None) -> list[Engine]:
     if not found:
         which = f" {fingerprint}" if fingerprint else ""
         raise ModelMissing(
-            f"there is no engine{which} of {model} in {store.root}",
+            f"there is no engine{which} of {model} in {store.root}{_others(store)}",
             f"See edge-runtime engines list, or run: edge-runtime build {model}",
         )
     return found

@@ -27,12 +27,14 @@ class Board:
     trouble: str = ""
 
 
-def board(driver: Driver | None = None) -> Board:
-    """This machine, now; where the GPU is open already, `driver` is what it is open with."""
-    if driver is not None or not present():
-        return _board(driver)
+def board(gpu: int | Driver) -> Board:
+    """This machine, now; `gpu` is the number of its GPU, or the driver that one is open with."""
+    if not isinstance(gpu, int):
+        return _board(gpu)
+    if not present():
+        return _board(None)
     try:
-        opened = open_driver()
+        opened = open_driver(gpu)
     except EdgeRuntimeError as error:
         return _board(None, str(error))
     try:

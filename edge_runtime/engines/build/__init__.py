@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,13 +13,14 @@ from typing import Any
 
 import msgspec
 
+from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.engines import manifest, plans, weights
 from edge_runtime.engines.board import Board, board
 from edge_runtime.engines.build.contract import Signature, signatures
 from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
 from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
-from edge_runtime.engines.build.tile import Timings, Work, build_tile
+from edge_runtime.engines.build.tile import Current, Timings, Work, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
@@ -34,11 +37,13 @@ __all__ = ["BuildOptions", "MemoryPlan", "Watch", "build"]
 class BuildOptions:
     """How to build. `workspace_mb` None: what suits the board; `split` None: as the recipe.
 
+    `index` is the number of the GPU that TensorRT builds for and on; TensorRT-RTX needs none.
     `rows` and `samples` (16 kHz) are the largest batch and the longest row.
     """
 
     precision: str = "fp16"
     tensorrt: str = "auto"
+    index: int = 0
     workspace_mb: int | None = None
     split: tuple[int, ...] | None = None
     rows: int = ROWS
@@ -74,7 +79,7 @@ def build(
     if not isinstance(recipe, MoonshineRecipe):
         raise RecipeError(f"{recipe.name} runs on the CPU", "Build an engine of a speech model.")
     recipe = plans.split(recipe, options.split)
-    tensorrt, here = find_tensorrt(options.tensorrt), board()
+    tensorrt, here = find_tensorrt(options.tensorrt), board(options.index)
     job = _Job(recipe, store, options, tensorrt, here, watch)
     return job.run()
 
@@ -131,11 +136,27 @@ class _Job:
 
     def _plans(self, graphs: Path, new: Path, memory: MemoryPlan) -> None:
         timings = self._timings()
-        work = Work(
-            self.tensorrt,
-            memory.workspace,
-            timings=Timings(timings.read_bytes() if timings.is_file() else b""),
-        )
+        kept = Timings(timings.read_bytes() if timings.is_file() else b"")
+        with self._gpu() as current:
+            self._tiles(graphs, new, Work(self.tensorrt, memory.workspace, kept, current))
+        if kept.content:
+            part = timings.with_suffix(".part")
+            part.write_bytes(kept.content)
+            part.rename(timings)
+
+    @contextlib.contextmanager
+    def _gpu(self) -> Iterator[Current]:
+        """What makes a thread work on the GPU that was chosen, where one is needed."""
+        if self.info.target == (PORTABLE,):
+            yield contextlib.nullcontext
+            return
+        driver = open_driver(self.options.index)
+        try:
+            yield driver.current
+        finally:
+            driver.close()
+
+    def _tiles(self, graphs: Path, new: Path, work: Work) -> None:
         for name, signature in self.tiles.items():
 
             def advanced(done: float, name: str = name) -> None:
@@ -151,10 +172,6 @@ class _Job:
             )
             with (new / f"{name}.plan").open("wb") as file:
                 file.write(memoryview(made))
-        if work.timings.content:
-            part = timings.with_suffix(".part")
-            part.write_bytes(work.timings.content)
-            part.rename(timings)
 
     def _companions(self, graphs: Path, detectors: list[Path], new: Path) -> None:
         """All that a board needs besides the plans to serve without the weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge_runtime.device import candidates
 from edge_runtime.device.cuda import present
 from edge_runtime.device.tensorrt.module import FLAVOURS, find_tensorrt, installed
 from edge_runtime.engines.board import board
@@ -9,9 +10,6 @@ from edge_runtime.engines.plans import Wanted, find
 from edge_runtime.engines.recipe import MoonshineRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing
-
-USERS = ("auto", "tensorrt")
-"""The devices that run engines, as the settings name them."""
 
 
 def needless(
@@ -21,21 +19,24 @@ def needless(
     device: str,
     precision: str,
     tensorrt: str,
+    index: int,
     samples: int,
 ) -> str | None:
     """Why nothing need be built here; None where a build is due.
 
-    It is what the server looks for that counts, so an engine that was imported, or built for
-    larger batches, will do. Raises `MissingExtra` where TensorRT is installed and does not load.
+    `index` is the number of the GPU, `samples` the longest row. It is what the server looks for
+    that counts, so an engine that was imported, or built for larger batches, will do. Raises
+    `ConfigError` for an unknown device, `MissingExtra` where TensorRT is installed and does not
+    load.
     """
-    if device not in USERS:
+    if device != "auto" and candidates(device) != ("tensorrt",):
         return f"no engine is needed: the settings name the device {device}"
     if not present():
         return "no engine is needed: there is no NVIDIA GPU here, or its driver is not loaded"
     flavours = FLAVOURS if tensorrt == "auto" else (tensorrt,)
     if not set(flavours) & set(installed()):
         return f"no engine can be used: {' or '.join(flavours)} is not installed"
-    library, here = find_tensorrt(tensorrt), board()
+    library, here = find_tensorrt(tensorrt), board(index)
     wanted = Wanted(precision, library.flavour, library.version, here.capability, samples=samples)
     try:
         engine = find(store, recipe, wanted)

@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ class Timings:
     content: bytes = b""
 
 
+Current = Callable[[], AbstractContextManager[None]]
+"""Makes the GPU to build on current in the calling thread."""
+
+
 @dataclass(frozen=True)
 class Work:
     """How a tile is built; `workspace` is bytes."""
@@ -44,6 +49,7 @@ class Work:
     tensorrt: TensorRT
     workspace: int
     timings: Timings = field(default_factory=Timings)
+    current: Current = nullcontext
 
 
 def build_tile(
@@ -60,7 +66,8 @@ def build_tile(
     raised once TensorRT has let go.
     """
     try:
-        return _build(work, path, signature, profiles, advanced)
+        with work.current():
+            return _build(work, path, signature, profiles, advanced)
     except BaseException as error:
         # Whoever holds the error holds these frames. What is TensorRT's must be gone now: were
         # it left to the garbage collector, that could run in a call of ours that TensorRT makes
@@ -89,7 +96,12 @@ def _build(
     monitor = _monitor(trt, stop, advanced)
     if monitor is not None:
         config.progress_monitor = monitor
-    plan = _stoppable(lambda: builder.build_serialized_network(network, config), stop)
+
+    def made() -> Any:
+        with work.current():
+            return builder.build_serialized_network(network, config)
+
+    plan = _stoppable(made, stop)
     if plan is None:
         raise _refused(path.stem, logger.said, work.workspace)
     if work.tensorrt.flavour == "tensorrt":

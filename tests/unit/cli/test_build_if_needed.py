@@ -37,8 +37,8 @@ def board(monkeypatch) -> None:
     """A machine whose GPU works."""
     there = Board((8, 7), "Orin", "36.4.3", "540.4.0", 1 << 33, "board")
     monkeypatch.setattr(f"{NEED}.present", lambda: True)
-    monkeypatch.setattr(f"{NEED}.board", lambda: there)
-    monkeypatch.setattr("edge_runtime.engines.build.board", lambda: there)
+    monkeypatch.setattr(f"{NEED}.board", lambda index: there)
+    monkeypatch.setattr("edge_runtime.engines.build.board", lambda index: there)
 
 
 def build(*options: str) -> Result:
@@ -107,6 +107,24 @@ def test_a_server_that_uses_no_engine_needs_none(board, settings, made_up_store,
     assert list(engines(made_up_store)) == []
 
 
+def test_a_device_that_is_none_is_an_error(board, settings, made_up_store) -> None:
+    said = build(*settings("tensort"))
+    assert said.exit_code == 1
+    assert "error: unknown device 'tensort'" in said.stderr
+
+
+def test_it_looks_at_the_gpu_of_the_settings(settings, made_up_store, monkeypatch) -> None:
+    old, new = (Board(each, "", "", "", 1 << 33, "") for each in ((7, 5), (8, 7)))
+    monkeypatch.setattr(f"{NEED}.present", lambda: True)
+    for module in (NEED, "edge_runtime.engines.build"):
+        monkeypatch.setattr(f"{module}.board", (old, new).__getitem__)
+    build(*settings())
+    monkeypatch.setenv("EDGE_RUNTIME_COMPUTING_INDEX", "1")
+    assert "there is an engine that serves here" in build(*settings()).stdout
+    monkeypatch.setenv("EDGE_RUNTIME_COMPUTING_INDEX", "0")
+    assert "was there" in build(*settings()).stdout  # asked for, as none serves here
+
+
 def test_without_a_gpu_it_does_nothing_and_says_so(settings, made_up_store, monkeypatch) -> None:
     monkeypatch.setattr(f"{NEED}.present", lambda: False)
     said = build(*settings(), "--json")
@@ -141,7 +159,7 @@ def test_a_gpu_that_does_not_work_is_an_error(settings, made_up_store, monkeypat
     monkeypatch.setattr(f"{NEED}.present", lambda: True)
     monkeypatch.setattr(f"{NEED}.installed", lambda: ("tensorrt",))
     for module in (NEED, "edge_runtime.engines.build"):
-        monkeypatch.setattr(f"{module}.board", lambda: broken)
+        monkeypatch.setattr(f"{module}.board", lambda index: broken)
         monkeypatch.setattr(f"{module}.find_tensorrt", lambda flavour: library)
     said = build(*settings(), "--tensorrt", "tensorrt")
     assert said.exit_code == 1

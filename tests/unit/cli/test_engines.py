@@ -40,10 +40,12 @@ def build(made_up_path):
 
 @pytest.fixture
 def on_a_board(monkeypatch):
-    def put(capability: tuple[int, int] | None) -> None:
-        there = Board(capability, "Orin" if capability else "", "", "", 1 << 33, "board")
-        monkeypatch.setattr("edge_runtime.cli.engines.board", lambda: there)
-        monkeypatch.setattr("edge_runtime.engines.build.board", lambda: there)
+    def put(*capabilities: tuple[int, int] | None) -> None:
+        gpus = [
+            Board(each, "Orin" if each else "", "", "", 1 << 33, "board") for each in capabilities
+        ]
+        monkeypatch.setattr("edge_runtime.cli.engines.board", gpus.__getitem__)
+        monkeypatch.setattr("edge_runtime.engines.build.board", gpus.__getitem__)
 
     return put
 
@@ -105,8 +107,10 @@ def test_build_takes_its_options_and_the_cap_of_the_settings(build, tmp_path) ->
     [
         (["--split", "a,b"], 1, "fix:   Write it as in --split 3,3."),
         (["--split", "2,2"], 1, "fix:   The numbers must add up to 3, as in --split 3."),
-        (["--rows", "0"], 1, "error: --rows is 0"),
-        (["--precision", "int4"], 2, "--precision"),
+        (["--rows", "0"], 2, "--rows"),
+        (["--workspace-mb", "0"], 2, "--workspace-mb"),
+        (["--precision", "int4"], 2, "'fp16', 'fp32'"),
+        (["--tensorrt", "trt"], 2, "'auto', 'tensorrt', 'tensorrt_rtx'"),
         (["--tensorrt", "tensorrt"], 1, "error: tensorrt is not installed"),
     ],
 )
@@ -119,7 +123,7 @@ def test_build_refuses_with_the_fix(made_up_path, options, code, said) -> None:
 
 def test_build_refuses_what_does_not_fit(made_up_path, monkeypatch) -> None:
     small = Board(None, "", "", "", 450 << 20, "")
-    monkeypatch.setattr("edge_runtime.engines.build.board", lambda: small)
+    monkeypatch.setattr("edge_runtime.engines.build.board", lambda index: small)
     result = run("build", made_up_path, "--tensorrt", "tensorrt_rtx", "--workspace-mb", "300")
     assert result.exit_code == 1
     plan, error, fix = result.stderr.splitlines()
@@ -162,7 +166,7 @@ def test_an_empty_store_says_how_to_begin() -> None:
 
 
 def test_list_tells_what_serves_here_and_why_not(build, on_a_board, monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     half, full = build(), build("--precision", "fp32")
 
     def states() -> dict[str, str]:
@@ -179,10 +183,51 @@ def test_list_tells_what_serves_here_and_why_not(build, on_a_board, monkeypatch)
         half["fingerprint"]: "not here: target (wanted 7.5, found 8.0-12.x)",
         full["fingerprint"]: f"damaged: {full['folder']}/encoder.plan is gone",
     }
-    table = run("engines", "list", "made-up").stdout
-    for part in (half["fingerprint"], "fp16", "fp32", "tensorrt_rtx 1.7", "1,2", "MB", "not here"):
-        assert part in table
-    assert "no engines" in run("engines", "list", "other").stdout
+    lines = run("engines", "list", "made-up").stdout.splitlines()
+    assert max(map(len, lines[:-1])) <= 80  # the last one is a path
+    said = " ".join(" ".join(lines).split())  # as it is read: cells go on in the next line
+    for each, precision in ((half, "fp16"), (full, "fp32")):
+        version, built = (each["engine"][key] for key in ("version", "built"))
+        assert f"made-up {each['fingerprint'][:8]} tensorrt_rtx {version}, {precision}, GPU" in said
+        assert "GPU 8.0-12.x, layers 1+2, " in said
+        assert f" MB, {built[:10]} {built[11:16]} " in said
+    assert "not here: target (wanted 7.5, found 8.0-12.x)" in said
+    assert f"{full['fingerprint']}/encoder.planisgone" in said.replace(" ", "")  # a path is cut
+    other = run("engines", "list", "other")
+    assert f"no engines of other in {Path(half['folder']).parents[1]}, which has" in other.stdout
+    assert other.stdout.splitlines() == [
+        other.stdout.splitlines()[0], "Next: edge-runtime build other",
+    ]  # fmt: skip
+
+
+def test_list_and_import_look_at_the_gpu_of_the_settings(
+    build, on_a_board, tmp_path, monkeypatch
+) -> None:
+    settings = tmp_path / "config.toml"
+    settings.write_text("[computing]\nindex = 1\n")
+    build()
+    on_a_board((7, 5), (8, 7))
+    tar = tmp_path / "made-up.tar"
+    assert run("engines", "export", "made-up", "-o", tar).exit_code == 0
+    chosen = "--config", settings
+    assert "not here: target (wanted 7.5" in run("engines", "list", "--json").stdout
+    assert "usable here" in run("engines", "list", "--json", *chosen).stdout
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "other"))
+    assert run("engines", "import", tar).exit_code == 1
+    assert run("engines", "import", tar, *chosen).exit_code == 0
+
+
+def test_verify_of_a_model_without_engines_names_what_there_is(build) -> None:
+    empty = run("engines", "verify", "made-up")
+    assert (empty.exit_code, "which has" in empty.stderr) == (1, False)
+    build()
+    for options in ([], ["--json"]):
+        said = run("engines", "verify", "made-op", *options)
+        assert (said.exit_code, said.stdout) == (1, "")
+        error, fix = said.stderr.splitlines()
+        assert error.startswith("error: there is no engine of made-op in ")
+        assert error.endswith(", which has engines of made-up")
+        assert fix == "fix:   See edge-runtime engines list, or run: edge-runtime build made-op"
 
 
 def test_verify_finds_a_changed_byte(build) -> None:

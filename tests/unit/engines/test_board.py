@@ -49,28 +49,31 @@ def test_a_card_has_memory_of_its_own(jetson) -> None:
     assert board(Driver(integrated=False)).free == 1000
 
 
-def test_the_driver_is_opened_and_closed_here(jetson, monkeypatch) -> None:
-    opened = Driver(integrated=True)
+def test_the_gpu_of_that_number_is_opened_and_closed_here(jetson, monkeypatch) -> None:
+    gpus = [Driver(integrated=True), Driver(integrated=False)]
+    gpus[1].name, gpus[1].capability = "RTX", (8, 9)
     monkeypatch.setattr(boards, "present", lambda: True)
-    monkeypatch.setattr(boards, "open_driver", lambda: opened)
-    assert board().capability == (8, 7)
-    assert opened.closed
+    monkeypatch.setattr(boards, "open_driver", gpus.__getitem__)
+    found = board(1)
+    assert (found.gpu, found.capability, found.free) == ("RTX", (8, 9), 1000)
+    assert [gpu.closed for gpu in gpus] == [False, True]
+    assert board(0).capability == (8, 7)
 
 
 def test_a_gpu_that_does_not_work_says_why(jetson, monkeypatch) -> None:
-    def broken() -> None:
+    def broken(index: int) -> None:
         raise DeviceError("CUDA is 12.2", "Update the driver.")
 
     monkeypatch.setattr(boards, "present", lambda: True)
     monkeypatch.setattr(boards, "open_driver", broken)
-    found = board()
+    found = board(0)
     assert found.capability is None
     assert found.trouble == "CUDA is 12.2. Update the driver."
 
 
 def test_this_machine_without_a_gpu(monkeypatch) -> None:
     monkeypatch.setattr(boards, "present", lambda: False)
-    found = board()
+    found = board(0)
     assert found.capability is None
     assert found.gpu == found.trouble == ""
     assert found.free > 10_000_000
@@ -80,5 +83,5 @@ def test_this_machine_without_a_gpu(monkeypatch) -> None:
 def test_files_that_are_not_there_say_nothing(monkeypatch) -> None:
     monkeypatch.setattr(boards, "present", lambda: False)
     monkeypatch.setattr(boards, "_read", lambda path: "")
-    found = board()
+    found = board(0)
     assert (found.l4t, found.driver, found.free) == ("", "", 0)

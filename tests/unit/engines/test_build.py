@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -14,6 +15,7 @@ import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import onnx
@@ -107,6 +109,12 @@ def test_an_engine_holds_all_that_a_board_needs(made_up, made_up_store, precisio
     assert len(told.plans) == 1
     assert told.exported
     assert not told.there
+
+
+def test_a_portable_engine_needs_no_gpu(made_up, made_up_store, monkeypatch) -> None:
+    gpus = Gpus(monkeypatch)
+    assert read(build(made_up, made_up_store, replace(RTX, index=1))).info.gpu == "Orin"
+    assert gpus.opened == []
 
 
 def test_what_is_there_is_kept_until_again(made_up, made_up_store) -> None:
@@ -281,7 +289,8 @@ def test_the_voice_detector_is_no_engine(made_up_store) -> None:
 def test_tensorrt_proper_needs_a_gpu(made_up, made_up_store, monkeypatch) -> None:
     proper = replace(find_tensorrt("tensorrt_rtx"), flavour="tensorrt")
     monkeypatch.setattr(building, "find_tensorrt", lambda _: proper)
-    monkeypatch.setattr(building, "board", lambda: replace(HERE, trouble="the driver is too old"))
+    broken = replace(HERE, trouble="the driver is too old")
+    monkeypatch.setattr(building, "board", lambda index: broken)
     with pytest.raises(DeviceError, match=r"the driver is too old.*--tensorrt tensorrt_rtx"):
         build(made_up, made_up_store, RTX)
 
@@ -291,8 +300,13 @@ def test_tensorrt_proper_needs_a_gpu(made_up, made_up_store, monkeypatch) -> Non
 def test_the_way_of_tensorrt_proper(made_up, made_up_store, monkeypatch) -> None:
     proper = TensorRT("tensorrt", "10.3.0", find_tensorrt("tensorrt_rtx").api)
     monkeypatch.setattr(building, "find_tensorrt", lambda _: proper)
-    monkeypatch.setattr(building, "board", lambda: GPU)
-    engine = read(build(made_up, made_up_store, RTX))
+    gpus = Gpus(monkeypatch)
+    options = replace(RTX, index=1)
+    engine = read(build(made_up, made_up_store, options))
+    tiles = 4
+    # Each tile is parsed in this thread and built in another one: on the GPU that was chosen.
+    assert gpus.current == [1] * 2 * tiles
+    assert gpus.opened == gpus.closed == [1]
     assert engine.info.target == ("8.7",)
     assert (engine.info.gpu, engine.info.l4t, engine.info.driver) == ("Orin", "36.4.3", "540.4.0")
     assert engine.info.workspace_mb == 1024
@@ -300,8 +314,30 @@ def test_the_way_of_tensorrt_proper(made_up, made_up_store, monkeypatch) -> None
     first = timings.read_bytes()
     assert first
     timings.write_bytes(b"of another machine")
-    build(made_up, made_up_store, replace(RTX, again=True))
+    build(made_up, made_up_store, replace(options, again=True))
     assert timings.read_bytes()[:16] == first[:16]
+
+
+class Gpus:
+    """Stand-ins for the GPUs of a machine: which were opened, made current and closed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: list[int] = []
+        self.closed: list[int] = []
+        self.current: list[int] = []
+        there = replace(GPU, gpu="another", capability=(8, 6)), GPU
+        monkeypatch.setattr(building, "board", there.__getitem__)
+        monkeypatch.setattr(building, "open_driver", self._open)
+
+    def _open(self, index: int) -> SimpleNamespace:
+        self.opened.append(index)
+
+        def current() -> contextlib.nullcontext[None]:
+            assert self.opened.count(index) == self.closed.count(index) + 1
+            self.current.append(index)
+            return contextlib.nullcontext()
+
+        return SimpleNamespace(current=current, close=lambda: self.closed.append(index))
 
 
 class TestTile:
