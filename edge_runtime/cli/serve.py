@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from edge_runtime.cli.device import DEVICES, say_fallback
+from edge_runtime.cli.device import Device, say_fallback
 
 if TYPE_CHECKING:
     from edge_runtime.config import Config
@@ -36,7 +36,7 @@ def serve(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help=DEVICES)] = None,
+    device: Device = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),

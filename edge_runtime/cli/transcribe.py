@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edge_runtime.cli.device import DEVICES, say_fallback
+from edge_runtime.cli.device import Device, say_fallback
 from edge_runtime.cli.inputs import PIPE, open_file, open_microphone, open_pipe, say_warnings
 from edge_runtime.events import Encoding
 
@@ -47,7 +47,7 @@ def transcribe(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help=DEVICES)] = None,
+    device: Device = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, as for serve.")
     ] = None,

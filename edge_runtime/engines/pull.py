@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from edge_runtime.engines.export import PRECISIONS
-from edge_runtime.engines.fetch import fetch, origin
+from edge_runtime.engines.fetch import chosen_source, fetch, origin
 from edge_runtime.engines.recipe import AnyRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import ModelDamaged, ModelMissing
@@ -57,6 +57,8 @@ def pull(
     Raises `DownloadFailed`, `ModelMissing` (a folder without the files),
     `ModelDamaged`, `StoreUnwritable`, `MissingExtra` or `RecipeError`.
     """
+    if not isinstance(source, Path):
+        chosen_source(recipe, source)  # also where nothing need be fetched
     pulled = []
     for name in recipe.requires:
         required = load_recipe(name)

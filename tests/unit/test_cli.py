@@ -110,12 +110,28 @@ def test_options_that_do_not_go_together_are_wrong_usage(args: list[str], why: s
             ["silero-vad", "--from", "/no/such/folder"],
             "/no/such/folder is not a folder. Give --from the folder with the files.",
         ),
+        (["silero-vad", "--source", "ftp"], "'ftp' is not one of 'pypi', 'hub'"),
     ],
 )
 def test_pulling_nothing_or_from_nowhere_is_wrong_usage(args: list[str], why: str) -> None:
     said = run("pull", *args)
     assert said.returncode == 2
     assert why in said.stderr
+    assert said.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("serve --log-level loud", "debug"),
+        ("bench m.tsv --rows whole,nine", "no row is called nine. Choose from: whole,"),
+        ("bench m.tsv --peer other", "Choose from: moonshine-voice."),
+    ],
+)
+def test_a_choice_that_is_none_is_wrong_usage_and_names_them(line: str, named: str) -> None:
+    said = run(*line.split(), COLUMNS="200")
+    assert said.returncode == 2
+    assert named in said.stderr
     assert said.stdout == ""
 
 

