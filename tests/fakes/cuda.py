@@ -20,6 +20,7 @@ from tests.fakes.cuda_names import (
     MEMCPY,
     MEMSET,
     OK,
+    RECORDS,
     TEXTS,
     CUcontext,
     CUdevice_attribute,
@@ -40,6 +41,9 @@ class Functions(GraphFunctions, KernelFunctions):
 
     def cuInit(self, Flags: int) -> tuple[CUresult]:
         return (self._gpu._enter("cuInit", context=False),)
+
+    def cuDriverGetVersion(self) -> tuple[Any, ...]:
+        return OK, self._gpu.version
 
     def cuGetErrorString(self, error: CUresult) -> tuple[Any, ...]:
         words = TEXTS.get(error, error.name.removeprefix("CUDA_").lower().replace("_", " "))
@@ -285,7 +289,7 @@ def install(monkeypatch: Any, gpu: FakeGpu) -> types.ModuleType:
     for name in dir(functions):
         if name.startswith("cu"):
             setattr(driver, name, getattr(functions, name))
-    for each in (*ENUMS, *HANDLES):
+    for each in (*ENUMS, *HANDLES, *RECORDS):
         setattr(driver, each.__name__, each)
     for name, value in CONSTANTS.items():
         setattr(driver, name, value)

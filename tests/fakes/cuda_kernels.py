@@ -4,12 +4,22 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
-from tests.fakes.cuda_names import KERNEL, OK, CUfunction, CUmodule, CUresult
+from tests.fakes.cuda_names import (
+    KERNEL,
+    OK,
+    CUfunction,
+    CUlaunchAttributeID,
+    CUlaunchConfig,
+    CUmodule,
+    CUresult,
+)
 from tests.fakes.gpu import FakeGpu, Launch, Node
 
+SERIALIZATION = CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 THREADS, SHARED = 1024, 48 << 10
 """The most that a block may have, of bytes unless more are asked for."""
 
@@ -64,17 +74,50 @@ class KernelFunctions:
         kernelParams: tuple[tuple[Any, ...], tuple[Any, ...]],
         extra: int,
     ) -> tuple[CUresult]:
-        gpu, name = self._gpu, self._names[int(f)]
-        values, types = kernelParams
-        block = blockDimX * blockDimY * blockDimZ
-        if len(values) != len(types) or not 0 < block <= THREADS:
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        if not gridDimX * gridDimY * gridDimZ or sharedMemBytes > SHARED:
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
         grid, threads = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
+        return self._launch(
+            "cuLaunchKernel", f, grid, threads, sharedMemBytes, hStream, kernelParams
+        )
+
+    def cuLaunchKernelEx(
+        self,
+        config: CUlaunchConfig,
+        f: CUfunction,
+        kernelParams: tuple[tuple[Any, ...], tuple[Any, ...]],
+        extra: int,
+    ) -> tuple[CUresult]:
+        assert config.numAttrs == len(config.attrs)
+        early = any(
+            each.id is SERIALIZATION and each.value.programmaticStreamSerializationAllowed
+            for each in config.attrs
+        )
+        grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
+        threads = (config.blockDimX, config.blockDimY, config.blockDimZ)
+        return self._launch(
+            "cuLaunchKernelEx", f, grid, threads, config.sharedMemBytes, config.hStream,
+            kernelParams, early,
+        )  # fmt: skip
+
+    def _launch(
+        self,
+        call: str,
+        f: CUfunction,
+        grid: tuple[int, int, int],
+        threads: tuple[int, int, int],
+        shared: int,
+        stream: Any,
+        given: tuple[tuple[Any, ...], tuple[Any, ...]],
+        early: bool = False,
+    ) -> tuple[CUresult]:
+        gpu, name = self._gpu, self._names[int(f)]
+        values, types = given
+        if len(values) != len(types) or not 0 < math.prod(threads) <= THREADS:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        if not math.prod(grid) or shared > SHARED:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
         with gpu.lock:
-            status = gpu._enter("cuLaunchKernel")
+            status = gpu._enter(call)
             if not status:
-                gpu.launches.append(Launch(name, grid, threads, sharedMemBytes, values))
+                gpu.launches.append(Launch(name, grid, threads, shared, values, early))
             work = partial(gpu.kernels[name], *values)
-            return (status or gpu._enqueue(int(hStream), Node(KERNEL, work, name)),)
+            return (status or gpu._enqueue(int(stream), Node(KERNEL, work, name)),)

@@ -121,8 +121,36 @@ class CUgraphExec(Handle): ...
 class CUgraphNode(Handle): ...
 
 
+class CUlaunchAttributeID(enum.IntEnum):
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+
+
+class CUlaunchAttributeValue:
+    def __init__(self) -> None:
+        self.programmaticStreamSerializationAllowed = 0
+
+
+class CUlaunchAttribute:
+    def __init__(self) -> None:
+        self.id: CUlaunchAttributeID | None = None
+        self.value = CUlaunchAttributeValue()
+
+
+class CUlaunchConfig:
+    def __init__(self) -> None:
+        self.gridDimX = self.gridDimY = self.gridDimZ = 0
+        self.blockDimX = self.blockDimY = self.blockDimZ = 0
+        self.sharedMemBytes = self.numAttrs = 0
+        self.hStream = CUstream()
+        self.attrs: list[CUlaunchAttribute] = []
+
+
+RECORDS = (CUlaunchAttributeValue, CUlaunchAttribute, CUlaunchConfig)
+"""Structures, with the fields that are used."""
+
 ENUMS = (
     CUresult,
+    CUlaunchAttributeID,
     CUdevice_attribute,
     CUstream_flags,
     CUctx_flags,

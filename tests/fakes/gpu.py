@@ -56,13 +56,17 @@ class Stream:
 
 @dataclass
 class Launch:
-    """A kernel that was launched: blocks, threads of each, bytes they share, arguments."""
+    """A kernel that was launched: blocks, threads of each, bytes they share, arguments.
+
+    `early` is one that may begin before the one in front of it is over.
+    """
 
     name: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
     values: tuple[Any, ...]
+    early: bool = False
 
 
 @dataclass
@@ -94,6 +98,8 @@ class FakeGpu:
         self.integrated = integrated
         self.capability = capability
         self.deferred = deferred
+        self.version = 12060
+        """CUDA of the driver."""
         self.bus = "0000:3B:00.0"
         self.flags = 0
         self.used = 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edge_runtime.device.base import Buffer
+from edge_runtime.device.kernels import Launch, Number
 from edge_runtime.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -17,11 +18,8 @@ _COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY, _WARPED = (
 )  # fmt: skip
 """As in step.cu: the last is the lines of a block of `self_mix_many`."""
 
-Launch = tuple[Any, tuple[int, int, int], int, int, tuple[tuple[Any, ...], tuple[Any, ...]]]
-"""A kernel, its grid, threads of a block, bytes of shared memory, values and types."""
 
-
-class Launches:
+class StepLaunches:
     """The kernels of one step in their order, with what each is given."""
 
     def __init__(self, program: StepProgram, bindings: Mapping[str, Buffer]) -> None:
@@ -67,8 +65,8 @@ class Launches:
             self._layer(layer)
         self._logits()
         self._add(
-            "finish", (self._lines, 1, 1), _THREADS, "bests", _Int(self._parts), "scores",
-            "shares", _Int(self._frames), _Int(self._queries), "position", "next_token",
+            "finish", (self._lines, 1, 1), _THREADS, "bests", Number(self._parts), "scores",
+            "shares", Number(self._frames), Number(self._queries), "position", "next_token",
             "logprob", "margin", "frame", "align", "position_next",
         )  # fmt: skip
         return self._work, self._made
@@ -80,7 +78,7 @@ class Launches:
             self._add("logits", grid, _THREADS, "x", norm, "table", "bests")
             return
         grid = (self._parts, -(-self._lines // (4 * _MANY)), 1)
-        lines = _Int(self._lines)
+        lines = Number(self._lines)
         self._add("logits_many", grid, _THREADS, "x", norm, "table", lines, "bests")
 
     def _layer(self, layer: int) -> None:
@@ -90,12 +88,12 @@ class Launches:
             return self._weight(f"{layer}.{name}")
 
         self._lined(
-            "normed", 3 * whole // _COLUMNS, "x", w("self_norm"), w("qkv"), "qkv", _Int(3 * whole)
+            "normed", 3 * whole // _COLUMNS, "x", w("self_norm"), w("qkv"), "qkv", Number(3 * whole)
         )
         self._self_attention(layer)
         self._lined("mix_out", out, "mixed", w("self_out"), "x")
         self._lined(
-            "normed", whole // _COLUMNS, "x", w("cross_norm"), w("query"), "query", _Int(whole)
+            "normed", whole // _COLUMNS, "x", w("cross_norm"), w("query"), "query", Number(whole)
         )
         self._cross_attention(layer, w("cross_out"))
         self._lined(
@@ -114,39 +112,39 @@ class Launches:
         # 16 places of the cache a block, half of what is rotated a thread.
         self._add(
             "append", (spec.heads, spec.past // 16, rows), 8 * spec.rotary, "qkv", "position",
-            _Int(queries), *past, *new,
+            Number(queries), *past, *new,
         )  # fmt: skip
         shared = 4 * (2 * spec.past * (spec.head_dim + 1) + _WARPED * (spec.past + spec.head_dim))
         self._add(
             "self_mix_many", (spec.heads, queries // _WARPED, rows), 32 * _WARPED, "qkv",
-            "position", _Int(queries), *new, "mixed", shared=shared,
+            "position", Number(queries), *new, "mixed", shared=shared,
         )  # fmt: skip
 
     def _cross_attention(self, layer: int, matrix: int) -> None:
         spec, out = self._spec, self._spec.width // _COLUMNS
-        slots = _Int(ctypes.c_int(spec.slots(layer) & 0xFFFFFFFF).value)
-        memory, frames = (f"memory_k_{layer}", f"memory_v_{layer}"), _Int(self._frames)
+        slots = Number(ctypes.c_int(spec.slots(layer) & 0xFFFFFFFF).value)
+        memory, frames = (f"memory_k_{layer}", f"memory_v_{layer}"), Number(self._frames)
         if self._queries == 1:
             self._add(
                 "cross", (spec.heads, self._chunks, self._rows), 2 * _CHUNK, "query",
                 "memory_length", *memory, frames, slots, "pieces", "scores",
             )  # fmt: skip
             self._add(
-                "cross_out", (out, self._rows, 1), _THREADS, "pieces", _Int(self._chunks), slots,
+                "cross_out", (out, self._rows, 1), _THREADS, "pieces", Number(self._chunks), slots,
                 matrix, "x", "shares",
             )  # fmt: skip
             return
         self._add(
             "cross_many", (spec.heads, self._chunks, self._lines // _MANY), 128, "query",
-            "memory_length", _Int(self._queries), *memory, frames, slots, "pieces", "scores",
+            "memory_length", Number(self._queries), *memory, frames, slots, "pieces", "scores",
         )  # fmt: skip
         self._add(
-            "join", (self._lines, 1, 1), _THREADS, "pieces", _Int(self._chunks), slots, "mixed",
+            "join", (self._lines, 1, 1), _THREADS, "pieces", Number(self._chunks), slots, "mixed",
             "shares",
         )  # fmt: skip
         self._lined("mix_out", out, "mixed", matrix, "x")
 
-    def _lined(self, kernel: str, blocks: int, *given: str | int | _Int) -> None:
+    def _lined(self, kernel: str, blocks: int, *given: str | int) -> None:
         """A kernel that there is for one line a block and for many."""
         if self._queries == 1:
             self._add(kernel, (blocks, self._lines, 1), _THREADS, *given)
@@ -161,24 +159,8 @@ class Launches:
         kernel: str,
         grid: tuple[int, int, int],
         threads: int,
-        *given: str | int | _Int,
+        *given: str | int,
         shared: int = 0,
     ) -> None:
-        values: list[int] = []
-        kinds: list[Any] = []
-        for each in given:
-            if isinstance(each, _Int):
-                values.append(each.value)
-                kinds.append(ctypes.c_int)
-            else:
-                values.append(self._at[each] if isinstance(each, str) else each)
-                kinds.append(ctypes.c_void_p)
-        arguments = (tuple(values), tuple(kinds))
-        self._made.append((self._program.kernel(kernel), grid, threads, shared, arguments))
-
-
-class _Int:
-    """An argument that is a number, not an address."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
+        arguments = [self._at[each] if isinstance(each, str) else each for each in given]
+        self._made.append(Launch(kernel, grid, threads, arguments, shared))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edge_runtime.device.base import Buffer, Call, Stream, TensorSpec
-from edge_runtime.device.cuda.status import failure
 from edge_runtime.device.cuda.stream import CudaStream
+from edge_runtime.device.kernels import Launches, packed, upload
 from edge_runtime.device.step import spec as files
 from edge_runtime.device.step.compile import KERNELS, compiled
-from edge_runtime.device.step.launches import LOGITS, Launch, Launches
+from edge_runtime.device.step.launches import LOGITS, StepLaunches
 from edge_runtime.errors import DeviceError, ModelDamaged
 
 if TYPE_CHECKING:
     from edge_runtime.device.cuda.device import CudaDevice
-
-_ALIGNED = 256
 
 
 class StepProgram:
@@ -33,16 +31,16 @@ class StepProgram:
 
     def __init__(self, device: CudaDevice, path: Path) -> None:
         """Raises `ModelMissing`, `ModelDamaged`, `MissingExtra` or `DeviceError`."""
-        from cuda.bindings import driver as cuda
-
-        self._cuda = cuda
         self._device = device
         self.spec, weights = files.load(path)
         self.dtype = weights["0.qkv"].dtype if "0.qkv" in weights else np.dtype(np.float32)
         self._fits(path, weights)
         code = compiled(self.spec, self.dtype, device.driver.capability)
         self._kernels = device.module(code, KERNELS).kernels
-        self._weights = self._upload(weights)
+        self._weights = upload(
+            device,
+            {name: packed(each) if each.ndim == 2 else each for name, each in weights.items()},
+        )
         self.inputs, self.outputs = self._tensors()
 
     def bind(self, bindings: Mapping[str, Buffer], stream: Stream) -> Call:
@@ -51,20 +49,9 @@ class StepProgram:
             raise DeviceError(f"a {type(stream).__name__} is not a stream of a GPU")
         for name, spec in {**self.inputs, **self.outputs}.items():
             self._check(name, spec, bindings)
-        work, launches = Launches(self, bindings).made()
-        return _Bound(self, launches, self._cuda.CUstream(stream.handle), (dict(bindings), work))
-
-    def enqueue(self, launches: Sequence[Launch], handle: Any) -> None:
-        """Launch them on the stream of that handle."""
-        self._device.driver.current()
-        launch = self._cuda.cuLaunchKernel
-        for kernel, (x, y, z), threads, shared, arguments in launches:
-            result = launch(kernel, x, y, z, threads, 1, 1, shared, handle, arguments, 0)
-            if result[0]:
-                raise failure("cuLaunchKernel", result[0], "a pass of the decoder failed")
-
-    def kernel(self, name: str) -> Any:
-        return self._kernels[name]
+        work, launches = StepLaunches(self, bindings).made()
+        kept = (self, dict(bindings), work)
+        return Launches(self._device, self._kernels, launches, stream, kept, "a decoder pass")
 
     def weight(self, name: str) -> int:
         return self._weights[name].pointer
@@ -116,29 +103,11 @@ class StepProgram:
                     into[full] = TensorSpec(full, self.dtype, shape)
         return inputs, outputs
 
-    def _upload(self, weights: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Buffer]:
-        """All weights in one piece of device memory, each aligned."""
-        places, end = {}, 0
-        for name, array in weights.items():
-            places[name] = end
-            end += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        device = self._device
-        whole, pinned = (device.alloc((end,), np.uint8, kind) for kind in ("device", "pinned"))
-        for name, array in weights.items():
-            view = pinned.view((array.nbytes,), places[name])
-            view.host[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        stream = device.stream()
-        device.copy(pinned, whole, stream, "weights")
-        stream.synchronize()
-        return {
-            name: whole.view(array.shape, places[name], array.dtype)
-            for name, array in weights.items()
-        }
-
     def _fits(self, path: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
         s = self.spec
         fits = (
             s.width % 16 == 0 and s.inner % 16 == 0 and s.head_dim % 8 == 0
+            and s.heads * s.head_dim % 16 == 0
             and s.past % 32 == 0 and s.past >= s.head_dim and s.heads <= 8
             and s.vocabulary % LOGITS == 0 and 0 < len(s.alignment_heads) < 15
         )  # fmt: skip
@@ -150,18 +119,3 @@ class StepProgram:
                 raise ModelDamaged(
                     f"{path}: {name} is not {shape}", "Run: edge-runtime build MODEL --again"
                 )
-
-
-class _Bound:
-    """A bound call, which holds the memory that its launches name by address."""
-
-    def __init__(
-        self, program: StepProgram, launches: Sequence[Launch], handle: Any, kept: object
-    ) -> None:
-        self._program = program
-        self._launches = launches
-        self._handle = handle
-        self._kept = kept
-
-    def __call__(self) -> None:
-        self._program.enqueue(self._launches, self._handle)

@@ -16,7 +16,6 @@
 #define ALL (HEADS * DIM)
 #define COLUMNS 16
 #define THREADS 256
-#define GROUPS (THREADS / (COLUMNS / 8))
 #define CHUNK 64
 #define LOGITS 128
 #define CHUNKS 32
@@ -59,6 +58,19 @@ __device__ __forceinline__ void unpack(const Eight &packed, float *out) {
     for (int i = 0; i < 8; i++) out[i] = packed.value[i];
 }
 #endif
+
+// Where kernels may overlap, the next one begins once every block of this one did, and gets as
+// far as `after_previous`: until then it may only read what no kernel of the pass writes.
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void after_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 __device__ __forceinline__ float sum_of_warp(float value) {
 #pragma unroll
@@ -103,79 +115,76 @@ __device__ __forceinline__ void multiply(
 // from shared memory, PITCH apart, as `In`; thread t gets column t % COLUMNS of line
 // t / COLUMNS, the others nothing.
 //
-// This one: a thread takes 8 columns of every GROUPS-th row of the matrix.
+// A warp takes every WARPS-th 16 rows of the matrix; a thread the eight weights of them that
+// mma wants of its left operand: rows 2·(lane % 4) + {0, 1} and 8 below, of column lane / 4
+// and of the eighth after it. They lie side by side: see `packed` in kernels/weights.py.
+template <int SIZE>
+struct Weights {
+    enum { COUNT = (SIZE / 16 + WARPS - 1) / WARPS };
+    Eight piece[COUNT];
+
+    __device__ __forceinline__ Weights(const T *matrix, int block) {
+        const Eight *at = (const Eight *)matrix + (size_t)block * (SIZE / 16) * 32 + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if ((int)threadIdx.x / 32 + i * WARPS < SIZE / 16) piece[i] = at[i * THREADS];
+    }
+};
+
 template <int SIZE, int LINES>
-struct Product {
+struct Product : Weights<SIZE> {
     typedef float In;
-    static const int PITCH = SIZE, COUNT = (SIZE + GROUPS - 1) / GROUPS;
-    Eight rows[COUNT];
+    static const int PITCH = SIZE;
+    using Weights<SIZE>::Weights;
 
     static __device__ __forceinline__ In put(float value) { return value; }
 
-    __device__ __forceinline__ Product(const T *matrix, int width, int first) {
-        int part = threadIdx.x % (COLUMNS / 8), group = threadIdx.x / (COLUMNS / 8);
-        const T *at = matrix + (size_t)group * width + first + part * 8;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            if (group + i * GROUPS < SIZE) rows[i] = *(const Eight *)(at + (size_t)i * GROUPS * width);
-    }
-
     __device__ __forceinline__ float times(const In *x, float (*meet)[WARPS][COLUMNS]) {
-        int part = threadIdx.x % (COLUMNS / 8), group = threadIdx.x / (COLUMNS / 8);
+        int column = (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2, warp = threadIdx.x / 32;
 #pragma unroll 1
         for (int line = 0; line < LINES; line++) {
-            float sum[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
+            float sum[2] = {0.f, 0.f};
 #pragma unroll
-            for (int i = 0; i < COUNT; i++)
-                if (group + i * GROUPS < SIZE) {
-                    float weight[8], value = x[line * PITCH + group + i * GROUPS];
-                    unpack(rows[i], weight);
+            for (int i = 0; i < this->COUNT; i++) {
+                int row = (warp + i * WARPS) * 16 + pair;
+                if (row < SIZE) {
+                    const In *at = x + line * PITCH + row;
+                    float weight[8];
+                    unpack(this->piece[i], weight);
 #pragma unroll
-                    for (int c = 0; c < 8; c++) sum[c] += value * weight[c];
+                    for (int c = 0; c < 2; c++)
+                        sum[c] += at[0] * weight[2 * c] + at[1] * weight[2 * c + 1] +
+                                  at[8] * weight[2 * c + 4] + at[9] * weight[2 * c + 5];
                 }
+            }
 #pragma unroll
-            for (int step = COLUMNS / 8; step < 32; step <<= 1)
-#pragma unroll
-                for (int c = 0; c < 8; c++) sum[c] += __shfl_xor_sync(FULL, sum[c], step);
-            if ((threadIdx.x & 31) < COLUMNS / 8)
-#pragma unroll
-                for (int c = 0; c < 8; c++) meet[line][threadIdx.x / 32][part * 8 + c] = sum[c];
+            for (int c = 0; c < 2; c++) {
+                sum[c] += __shfl_xor_sync(FULL, sum[c], 1);
+                sum[c] += __shfl_xor_sync(FULL, sum[c], 2);
+                if (!pair) meet[line][warp][column + 8 * c] = sum[c];
+            }
         }
         return met<LINES>(meet);
     }
 };
 
 #if HALF
-// Many lines of float16: a warp's share of the matrix in tensor cores, every WARPS-th 16 rows.
+// Many lines of float16: in tensor cores.
 template <int SIZE>
-struct Product<SIZE, MANY> {
+struct Product<SIZE, MANY> : Weights<SIZE> {
     typedef T In;
-    static const int PITCH = SIZE + 8, COUNT = (SIZE / 16 + WARPS - 1) / WARPS;
-    unsigned int weight[COUNT][4];
+    static const int PITCH = SIZE + 8;
+    using Weights<SIZE>::Weights;
 
     static __device__ __forceinline__ In put(float value) { return narrow(value); }
-
-    __device__ __forceinline__ Product(const T *matrix, int width, int first) {
-        int column = first + (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            int row = (threadIdx.x / 32 + i * WARPS) * 16 + pair;
-            if (row < SIZE)
-#pragma unroll
-                for (int part = 0; part < 4; part++) {
-                    const T *at = matrix + (size_t)(row + part / 2 * 8) * width + column + part % 2 * 8;
-                    weight[i][part] = at[0] | (unsigned int)at[width] << 16;
-                }
-        }
-    }
 
     __device__ __forceinline__ float times(const In *x, float (*meet)[WARPS][COLUMNS]) {
         int column = (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2, warp = threadIdx.x / 32;
         float sum[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
+        for (int i = 0; i < this->COUNT; i++) {
             int row = (warp + i * WARPS) * 16 + pair;
-            if (row < SIZE) multiply(sum, weight[i], x + column * PITCH + row);
+            if (row < SIZE) multiply(sum, this->piece[i].word, x + column * PITCH + row);
         }
         meet[pair][warp][column] = sum[0];
         meet[pair + 1][warp][column] = sum[1];
@@ -214,6 +223,7 @@ __device__ __forceinline__ void normalise(const float *x, const float *gamma, ty
 // x = table[token]
 extern "C" __global__ void embed(const int64 *tokens, const T *table, float *x) {
     int line = blockIdx.x;
+    let_next_begin();
     for (int i = threadIdx.x; i < WIDTH; i += blockDim.x)
         x[line * WIDTH + i] = wide(table[(size_t)tokens[line] * WIDTH + i]);
 }
@@ -226,7 +236,9 @@ __device__ __forceinline__ void normed_lines(
     __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
     __shared__ float meet[LINES][WARPS][COLUMNS];
     int line = blockIdx.y * LINES + threadIdx.x / COLUMNS;
-    P product(matrix, width, blockIdx.x * COLUMNS);
+    let_next_begin();
+    P product(matrix, blockIdx.x);
+    after_previous();
     normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
     float value = product.times(in, meet);
     if (threadIdx.x < LINES * COLUMNS)
@@ -251,7 +263,9 @@ __device__ __forceinline__ void gated_lines(
     __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
     __shared__ float meet[2][LINES][WARPS][COLUMNS];
     int line = blockIdx.y * LINES + threadIdx.x / COLUMNS, first = blockIdx.x * COLUMNS;
-    P values(matrix, 2 * INNER, first), gates(matrix, 2 * INNER, INNER + first);
+    let_next_begin();
+    P values(matrix, blockIdx.x), gates(matrix, INNER / COLUMNS + blockIdx.x);
+    after_previous();
     normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
     float value = values.times(in, meet[0]);
     float gate = gates.times(in, meet[1]);
@@ -282,7 +296,9 @@ __device__ __forceinline__ void added(
     __shared__ float meet[LINES][WARPS][COLUMNS];
     int line = blockIdx.y * LINES + threadIdx.x / COLUMNS;
     int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
-    P product(matrix, WIDTH, blockIdx.x * COLUMNS);
+    let_next_begin();
+    P product(matrix, blockIdx.x);
+    after_previous();
     float residual = 0.f;
     if (threadIdx.x < LINES * COLUMNS)
         residual = x[line * WIDTH + column] + (bias ? wide(bias[column]) : 0.f);
@@ -324,6 +340,7 @@ extern "C" __global__ void __launch_bounds__(PAST) self_mix(
     __shared__ float meet[2][PAST / 32];
     __shared__ float parts[PAST / DIM][DIM];
     int head = blockIdx.x, row = blockIdx.y, thread = threadIdx.x;
+    let_next_begin();
     int at = (int)position[row];
     const float *in = qkv + (size_t)row * 3 * ALL + head * DIM;
     size_t base = ((size_t)row * HEADS + head) * PAST * DIM + (size_t)thread * DIM;
@@ -334,6 +351,7 @@ extern "C" __global__ void __launch_bounds__(PAST) self_mix(
             keys[i] = *(const Eight *)(past_k + base + 8 * i);
             mine[i] = *(const Eight *)(past_v + base + 8 * i);
         }
+    after_previous();
     if (thread < ROTARY / 2) {
         float angle = (float)at * exp2f(-2.f * thread / ROTARY * LOG2_THETA), sine, cosine;
         sincosf(angle, &sine, &cosine);
@@ -411,6 +429,7 @@ extern "C" __global__ void __launch_bounds__(8 * ROTARY) append(
     T *new_v) {
     int head = blockIdx.x, row = blockIdx.z, pair = threadIdx.x % (ROTARY / 2);
     int place = blockIdx.y * 16 + threadIdx.x / (ROTARY / 2);
+    let_next_begin();
     int query = place - (int)position[row];
     size_t at = (((size_t)row * HEADS + head) * PAST + place) * DIM;
     if (query < 0) {
@@ -421,6 +440,7 @@ extern "C" __global__ void __launch_bounds__(8 * ROTARY) append(
         return;
     }
     if (query >= queries) return;
+    after_previous();
     float *in = qkv + ((size_t)row * queries + query) * 3 * ALL + head * DIM;
     float angle = (float)place * exp2f(-2.f * pair / ROTARY * LOG2_THETA), sine, cosine;
     sincosf(angle, &sine, &cosine);
@@ -484,6 +504,8 @@ extern "C" __global__ void __launch_bounds__(128) self_mix_many(
     int line = blockIdx.y * 4 + warp, first = (int)position[row];
     int most_seen = min(PAST, first + blockIdx.y * 4 + 4);
     size_t base = ((size_t)row * HEADS + head) * PAST * DIM;
+    let_next_begin();
+    after_previous();
     for (int i = threadIdx.x; i < most_seen * DIM / 8; i += 128) {
         float eight[8];
         int key = i * 8 / DIM, column = i * 8 % DIM;
@@ -517,6 +539,7 @@ extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
     __shared__ float meet[2][2 * CHUNK / 32];
     __shared__ float parts[2 * CHUNK / DIM][DIM];
     int head = blockIdx.x, chunk = blockIdx.y, row = blockIdx.z, thread = threadIdx.x;
+    let_next_begin();
     int first = chunk * CHUNK, last = min(frames, (int)length[row]);
     size_t base = ((size_t)row * HEADS + head) * frames * DIM;
     int key = thread / 2, frame = first + key, half = thread % 2;
@@ -533,6 +556,7 @@ extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
         if (at < CHUNK * DIM && first + at / DIM < last)
             mixed[i] = *(const Eight *)(memory_v + base + (size_t)first * DIM + at);
     }
+    after_previous();
     if (thread < DIM) query[thread] = queries[(size_t)row * ALL + head * DIM + thread];
     __syncthreads();
     float score = 0.f;
@@ -601,6 +625,7 @@ extern "C" __global__ void __launch_bounds__(128) cross_many(
     __shared__ float weight[4][CHUNK], query[4][DIM];
     int head = blockIdx.x, chunk = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
     int groups = lines / MANY, row = blockIdx.z / groups, begin = blockIdx.z % groups * MANY;
+    let_next_begin();
     int first = chunk * CHUNK, last = min(frames, (int)length[row]);
     size_t base = (((size_t)row * HEADS + head) * frames + first) * DIM;
     for (int i = threadIdx.x; i < CHUNK * DIM / 8; i += 128) {
@@ -613,6 +638,7 @@ extern "C" __global__ void __launch_bounds__(128) cross_many(
 #pragma unroll
         for (int c = 0; c < 8; c++) keys[key][column + c] = k[c], values[key][column + c] = v[c];
     }
+    after_previous();
     __syncthreads();
     int slot = slots >> (4 * head) & 15;
     for (int each = warp; each < MANY; each += 4) {
@@ -674,6 +700,8 @@ __device__ __forceinline__ void joined_pieces(
 extern "C" __global__ void __launch_bounds__(THREADS) join(
     const float *pieces, int chunks, int slots, float *mixed, float *shares) {
     int line = blockIdx.x;
+    let_next_begin();
+    after_previous();
     joined_pieces(pieces, line, chunks, slots, true, mixed + (size_t)line * ALL, shares);
 }
 
@@ -683,7 +711,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) cross_out(
     __shared__ float in[ALL];
     __shared__ float meet[1][WARPS][COLUMNS];
     int row = blockIdx.y, column = blockIdx.x * COLUMNS + threadIdx.x;
-    Product<ALL, 1> product(matrix, WIDTH, blockIdx.x * COLUMNS);
+    let_next_begin();
+    Product<ALL, 1> product(matrix, blockIdx.x);
+    after_previous();
     float residual = 0.f;
     if (threadIdx.x < COLUMNS) residual = x[row * WIDTH + column];
     joined_pieces(pieces, row, chunks, slots, !blockIdx.x, in, shares);
@@ -744,20 +774,32 @@ __device__ __forceinline__ void logits_lines(
     typedef Product<WIDTH, 1> P;  // for its layout: lines of float32
     __shared__ alignas(16) float in[LINES * WIDTH];
     __shared__ float logit[LINES][LOGITS];
+    const int TURNS = LOGITS / (THREADS / 4), EACH = (WIDTH / 8 + 3) / 4;
     int first = blockIdx.x * LOGITS, part = threadIdx.x % 4;
+    Eight rows[TURNS][EACH];
+    let_next_begin();
+#pragma unroll
+    for (int turn = 0; turn < TURNS; turn++)
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            int token = first + turn * (THREADS / 4) + threadIdx.x / 4, chunk = part + 4 * i;
+            if (chunk < WIDTH / 8)
+                rows[turn][i] = *(const Eight *)(table + (size_t)token * WIDTH + chunk * 8);
+        }
+    after_previous();
     normalise<P, LINES>(x + blockIdx.y * LINES * WIDTH, gamma, in);
 #pragma unroll
-    for (int token = threadIdx.x / 4; token < LOGITS; token += THREADS / 4) {
-        const T *at = table + (size_t)(first + token) * WIDTH;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int token = turn * (THREADS / 4) + threadIdx.x / 4;
         float sum[LINES];
 #pragma unroll
         for (int line = 0; line < LINES; line++) sum[line] = 0.f;
 #pragma unroll
-        for (int i = 0; i < (WIDTH / 8 + 3) / 4; i++) {
+        for (int i = 0; i < EACH; i++) {
             int chunk = part + 4 * i;
             if (chunk < WIDTH / 8) {
                 float eight[8];
-                unpack(*(const Eight *)(at + chunk * 8), eight);
+                unpack(rows[turn][i], eight);
 #pragma unroll
                 for (int line = 0; line < LINES; line++)
 #pragma unroll
@@ -791,23 +833,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
     int base = blockIdx.y * 4 * MANY, tiles = min(4, (lines - base) / MANY);
     int first = blockIdx.x * LOGITS, warp = threadIdx.x / 32;
     int token = warp * 16 + (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2;
+    unsigned int row[WIDTH / 16][4];
+    const T *at = table + (size_t)(first + token) * WIDTH + pair;
+    let_next_begin();
+#pragma unroll
+    for (int i = 0; i < WIDTH / 16; i++)
+#pragma unroll
+        for (int part = 0; part < 4; part++)
+            row[i][part] =
+                *(const unsigned int *)(at + part % 2 * 8 * WIDTH + i * 16 + part / 2 * 8);
+    after_previous();
     for (int tile = 0; tile < tiles; tile++)
         normalise<P, MANY>(x + (base + tile * MANY) * WIDTH, gamma, in + tile * MANY * P::PITCH);
     float sum[4][4] = {};
-    const T *at = table + (size_t)(first + token) * WIDTH + pair;
 #pragma unroll
-    for (int i = 0; i < WIDTH; i += 16) {
-        unsigned int row[4];
-#pragma unroll
-        for (int part = 0; part < 4; part++)
-            row[part] = *(const unsigned int *)(at + part % 2 * 8 * WIDTH + i + part / 2 * 8);
+    for (int i = 0; i < WIDTH / 16; i++)
 #pragma unroll
         for (int tile = 0; tile < 4; tile++)
             if (tile < tiles)
                 multiply(
-                    sum[tile], row,
-                    in + (tile * MANY + (threadIdx.x & 31) / 4) * P::PITCH + i + pair);
-    }
+                    sum[tile], row[i],
+                    in + (tile * MANY + (threadIdx.x & 31) / 4) * P::PITCH + i * 16 + pair);
 #pragma unroll
     for (int tile = 0; tile < 4; tile++)
         if (tile < tiles) {
@@ -851,6 +897,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
     __shared__ int place[THREADS / 32];
     int line = blockIdx.x, thread = threadIdx.x;
     Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
+    let_next_begin();
+    after_previous();
     for (int i = thread; i < count; i += THREADS) mine = joined(mine, bests[(size_t)line * count + i]);
     mine = best_of_warp(mine);
     float high = -1.f;

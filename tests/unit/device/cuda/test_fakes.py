@@ -85,10 +85,16 @@ def test_constants_and_handles_are_real(real: ModuleType) -> None:
         assert int(getattr(real, handle.__name__)(16)) == int(handle(16)) == 16
 
 
+@pytest.mark.parametrize("fake", cuda_names.RECORDS, ids=lambda each: each.__name__)
+def test_fields_are_real(real: ModuleType, fake: type) -> None:
+    there = getattr(real, fake.__name__)()
+    assert all(hasattr(there, name) for name in vars(fake()))
+
+
 def test_the_fake_has_all_that_is_used() -> None:
     """Of calls and enumerations; statuses that need not occur may be missing."""
     known = set(FUNCTIONS) | set(cuda_names.CONSTANTS)
-    for each in (*cuda_names.ENUMS, *cuda_names.HANDLES):
+    for each in (*cuda_names.ENUMS, *cuda_names.HANDLES, *cuda_names.RECORDS):
         known |= {each.__name__, *getattr(each, "__members__", ())}
     missing = {name for name in used() - known if not name.startswith("CUDA_ERROR_")}
     assert missing == {"CU_GRAPH_NODE_TYPE_"}

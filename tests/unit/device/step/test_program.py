@@ -14,6 +14,7 @@ import pytest
 from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.device.cuda.memory import CudaBuffer
+from edge_runtime.device.kernels import packed
 from edge_runtime.device.onnx import HostStream
 from edge_runtime.device.step import StepProgram, StepSpec
 from edge_runtime.device.step import program as room
@@ -93,7 +94,8 @@ def test_weights_are_on_the_device(device: CudaDevice, path: Path) -> None:
         target = device.alloc((array.nbytes,), np.uint8, "pinned")
         device.driver.copy(target.pointer, at, array.nbytes, stream.handle)
         stream.synchronize()
-        assert target.host.tobytes() == array.tobytes(), name
+        wanted = packed(array) if array.ndim == 2 else array
+        assert target.host.tobytes() == wanted.tobytes(), name
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -172,6 +174,22 @@ def _check_arguments(gpu: FakeGpu, program: StepProgram, buffers: dict[str, Cuda
         assert slots[place * 2 // len(crossed)] in values
 
 
+@pytest.mark.parametrize(
+    ("capability", "version", "early"),
+    [((9, 0), 12060, True), ((11, 0), 13000, True), ((8, 7), 13000, False), ((9, 0), 12020, False)],
+)
+def test_kernels_begin_early_where_the_gpu_lets_them(
+    gpu: FakeGpu, path: Path, capability: tuple[int, int], version: int, early: bool
+) -> None:
+    gpu.capability, gpu.version = capability, version
+    device = CudaDevice(open_driver(0, "cuda-bindings"))
+    program, stream = StepProgram(device, path), device.stream()
+    program.bind(bound(program, device), stream)()
+    stream.synchronize()
+    # The first follows a copy, and everything that was enqueued before.
+    assert [each.early for each in gpu.launches] == [False] + [early] * (len(gpu.launches) - 1)
+
+
 def test_replayed_as_a_graph(device: CudaDevice, gpu: FakeGpu, path: Path) -> None:
     program, stream = StepProgram(device, path), device.stream()
     graph = device.capture(program.bind(bound(program, device), stream), stream)
@@ -215,8 +233,8 @@ def test_there_are_no_kernels_for_every_size(device: CudaDevice, path: Path) -> 
 def test_a_launch_that_fails_is_told(device: CudaDevice, gpu: FakeGpu, path: Path) -> None:
     program, stream = StepProgram(device, path), device.stream()
     call = program.bind(bound(program, device), stream)
-    gpu.fail("cuLaunchKernel", CUresult.CUDA_ERROR_INVALID_VALUE, 3)
-    with pytest.raises(DeviceError, match="cuLaunchKernel says CUDA_ERROR_INVALID_VALUE"):
+    gpu.fail("cuLaunchKernelEx", CUresult.CUDA_ERROR_INVALID_VALUE, 3)
+    with pytest.raises(DeviceError, match="cuLaunchKernelEx says CUDA_ERROR_INVALID_VALUE"):
         call()
 
 
