@@ -103,7 +103,6 @@ def _onnx(name: str, settings: Computing) -> Device:
         budget=Budget(settings.memory_mb << 20 or None),
         priority=settings.priority,
         chained=settings.chained,
-        options={"trt_fp16_enable": "True"} if settings.precision == "fp16" else {},
     )
     _gather(device, settings)
     return device

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,8 @@ TENSORRT = {
 }
 """Options of the TensorRT provider; device, stream and folder come with the session.
 
-Whoever loads float16 graphs adds `trt_fp16_enable`: with float32 graphs it would round, too.
+Without `trt_fp16_enable` it takes every type as the graph has it, from TensorRT 9 on; with it,
+also the sums that a float16 graph keeps in float32 could be rounded.
 """
 
 RUN = {"disable_synchronize_execution_providers": "1"}
@@ -77,6 +79,9 @@ class OnnxCudaDevice(CudaDevice):
     suffix = ".onnx"
     batches = True
     rounds = True
+    ordered = True
+    """onnxruntime computes small integers on the CPU: what it needs there of our buffers, and what
+    it puts back, it copies on the default stream."""
     memory = "cuda"
     """What onnxruntime calls the memory that our pointers lie in."""
 
@@ -101,6 +106,8 @@ class OnnxCudaDevice(CudaDevice):
                     f"this onnxruntime has no {provider}",
                     "Run: pip uninstall onnxruntime && pip install onnxruntime-gpu",
                 )
+        # TensorRT inside onnxruntime has no option for it: float32 is float32.
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         _preload()
         super().__init__(driver, budget=budget, priority=priority, lanes=1, graphs=False)
         self.name = "{} {} ({}, {}.{})".format(

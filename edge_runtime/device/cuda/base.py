@@ -62,8 +62,11 @@ class Driver(Protocol):
         """The priority of the least urgent stream, and of the most urgent: the lower number."""
         ...
 
-    def stream(self, priority: int = 0) -> int:
-        """A stream that does not wait for the default one; `priority` within `priorities()`."""
+    def stream(self, priority: int = 0, ordered: bool = False) -> int:
+        """A stream; `priority` within `priorities()`.
+
+        `ordered`, its work and that of CUDA's default stream wait for each other.
+        """
         ...
 
     def release_stream(self, stream: int) -> None: ...

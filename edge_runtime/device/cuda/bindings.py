@@ -165,10 +165,11 @@ class BindingsDriver:
     def priorities(self) -> tuple[int, int]:
         return self._priorities
 
-    def stream(self, priority: int = 0) -> int:
+    def stream(self, priority: int = 0, ordered: bool = False) -> int:
         self._enter()
         cuda = self._cuda
-        flags = int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        kinds = cuda.CUstream_flags
+        flags = int(kinds.CU_STREAM_DEFAULT if ordered else kinds.CU_STREAM_NON_BLOCKING)
         return int(
             check("cuStreamCreateWithPriority", cuda.cuStreamCreateWithPriority(flags, priority))
         )

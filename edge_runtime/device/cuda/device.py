@@ -45,6 +45,8 @@ class CudaDevice:
     batches = True
     rounds = True
     chained = 1
+    ordered = False
+    """Whether work of the streams and of CUDA's default stream wait for each other."""
 
     def __init__(
         self,
@@ -134,7 +136,7 @@ class CudaDevice:
 
     def stream(self) -> CudaStream:
         self._open()
-        stream = CudaStream(self.driver, self._arena, self._priority)
+        stream = CudaStream(self.driver, self._arena, self._priority, self.ordered)
         self._streams.append(stream)
         return stream
 

@@ -182,9 +182,9 @@ class PyCudaDriver(BindingsDriver):
         except self._pycuda.Error as error:
             raise self._ours(error, f"{size} bytes could not be zeroed") from error
 
-    def stream(self, priority: int = 0) -> int:
-        if priority:
-            return super().stream(priority)
+    def stream(self, priority: int = 0, ordered: bool = False) -> int:
+        if priority or ordered:
+            return super().stream(priority, ordered)
         self._enter()
         flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
         with self._translated("no stream could be made"), self._pushed():

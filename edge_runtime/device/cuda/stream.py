@@ -50,11 +50,13 @@ class CudaMark:
 class CudaStream:
     """See `Stream`. `handle` is the CUstream, for libraries that enqueue on it themselves."""
 
-    def __init__(self, driver: Driver, arena: Arena, priority: int = 0) -> None:
+    def __init__(
+        self, driver: Driver, arena: Arena, priority: int = 0, ordered: bool = False
+    ) -> None:
         least, greatest = driver.priorities()
         self.priority = min(max(priority, greatest), least)
         self.driver = driver
-        self.handle = driver.stream(self.priority)
+        self.handle = driver.stream(self.priority, ordered)
         self.counters = Counters()
         self.tape: Tape | None = None
         """Set while a capture is under way."""

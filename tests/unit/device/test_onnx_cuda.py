@@ -18,6 +18,7 @@ from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.onnx_cuda import OnnxCudaDevice, OnnxCudaProgram
 from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged
 from tests.fakes import cuda
+from tests.fakes.cuda_names import CUstream_flags
 from tests.fakes.gpu import FakeGpu
 
 CPU = "CPUExecutionProvider"
@@ -115,6 +116,34 @@ def test_all_work_is_enqueued_on_the_one_stream_of_the_device(
     assert options["device_id"] == "0"
 
 
+def test_what_onnxruntime_fetches_on_the_default_stream_is_there(
+    gpu: FakeGpu, make, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It copies feeds for the CPU there, and they must not come before those we enqueued."""
+    gpu.deferred = True
+    device = make()
+    stream = device.stream()
+    host, there = (device.alloc((1,), np.int64, kind) for kind in ("pinned", "mapped"))
+    more = device.alloc((1,), np.int64, "mapped")
+    x = device.alloc((1, 4), np.float32)
+    program = device.load(plan)
+    real = program._session.run_with_iobinding
+
+    def run(*arguments) -> None:
+        own = gpu.streams[stream.handle]
+        if own.flags == CUstream_flags.CU_STREAM_DEFAULT:
+            gpu._run(own)
+        real(*arguments)
+
+    monkeypatch.setattr(program._session, "run_with_iobinding", run)
+    call = program.bind({"x": x, "count": there, "more": more}, stream)
+    for count in (41, 7):
+        host.host[...] = count
+        device.copy(host, there, stream, "up")
+        call()
+        assert more.host.tolist() == [count + 1]
+
+
 def test_float32_stays_float32_and_algorithms_are_not_searched_for(
     make, plan: Path, opened: Opened
 ) -> None:
@@ -135,7 +164,7 @@ def test_runs_only_enqueue(make, plan: Path) -> None:
 
 
 def test_options_can_be_changed_one_by_one(make, plan: Path, opened: Opened) -> None:
-    make(options={"use_tf32": "1", "trt_fp16_enable": "True"}).load(plan)
+    make(options={"use_tf32": "1", "trt_max_workspace_size": "1"}).load(plan)
     options = opened.options("CUDAExecutionProvider")
     assert options["use_tf32"] == "1"
     assert options["cudnn_conv_algo_search"] == "HEURISTIC"
@@ -145,14 +174,15 @@ def test_options_can_be_changed_one_by_one(make, plan: Path, opened: Opened) -> 
 def test_engines_of_the_tensorrt_provider_are_kept_beside_their_graph(
     make, plan: Path, opened: Opened
 ) -> None:
-    make("onnx-tensorrt", options={"trt_fp16_enable": "True"}).load(plan)
+    make("onnx-tensorrt", options={"trt_max_workspace_size": "1"}).load(plan)
     assert [name for name, _ in opened.providers[-1]] == [
         "TensorrtExecutionProvider",
         "CUDAExecutionProvider",
     ]
     options = opened.options("TensorrtExecutionProvider")
     assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"
-    assert options["trt_fp16_enable"] == "True"
+    assert options["trt_max_workspace_size"] == "1"
+    assert not any("fp16" in name for name in options)
     folder = Path(options["trt_engine_cache_path"])
     assert folder.is_dir()
     assert folder.name == plan.stem

@@ -9,7 +9,7 @@ import pytest
 
 from edge_runtime.device.cuda import Driver, open_driver
 from edge_runtime.errors import DeviceError, DeviceLost
-from tests.fakes.cuda_names import CUresult
+from tests.fakes.cuda_names import CUresult, CUstream_flags
 from tests.fakes.gpu import FakeGpu
 from tests.fakes.pycuda import PyCuda
 
@@ -70,6 +70,16 @@ def test_bytes_go_in_every_direction(driver: Driver, gpu: FakeGpu) -> None:
     driver.release_stream(stream)
     driver.close()
     gpu.check_released()
+
+
+@pytest.mark.parametrize("priority", [0, -3])
+def test_an_ordered_stream_and_the_default_one_wait_for_each_other(
+    driver: Driver, gpu: FakeGpu, priority: int
+) -> None:
+    stream = driver.stream(priority, ordered=True)
+    assert gpu.streams[stream].flags == CUstream_flags.CU_STREAM_DEFAULT
+    driver.release_stream(stream)
+    assert gpu.streams == {}
 
 
 def test_a_stream_with_a_priority_does_all_of_it_too(driver: Driver, gpu: FakeGpu) -> None:
