@@ -60,6 +60,12 @@ class AudioError(EdgeRuntimeError, ValueError):
     code = "audio"
 
 
+class CalibrationError(EdgeRuntimeError, ValueError):
+    """Audio that does not do to calibrate a model by, or ranges that cannot be right."""
+
+    code = "calibration"
+
+
 class MicrophoneError(EdgeRuntimeError, OSError):
     """No such microphone, or it cannot be opened."""
 
