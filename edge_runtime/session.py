@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, Verdict
 from edge_runtime.audio.quiet import quietest
 from edge_runtime.audio.ring import Ring, Samples
-from edge_runtime.config import Config
+from edge_runtime.config import CAP_MS_MIN, Config
 from edge_runtime.decode.reading import Model, Reader
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.segments import Segments, Tally
@@ -281,8 +283,32 @@ class Session:
 
 def longest(config: Config) -> int:
     """Samples of the longest window that a session asks to be decoded, and a second to spare."""
+    return _window(config, config.listening.cap_ms)
+
+
+def shortest(config: Config) -> int:
+    """The same where segments are capped as short as they can be."""
+    return _window(config, CAP_MS_MIN)
+
+
+def fitting(config: Config, samples: int) -> Config:
+    """The settings with the cap lowered to where no window is longer than `samples`.
+
+    Raises `ConfigError` for fewer than `shortest`.
+    """
+    spare = longest(config) - samples
+    if spare <= 0:
+        return config
     listening = config.listening
-    return _samples(listening.cap_ms + listening.padding_ms + 1000)
+    cap = listening.cap_ms + -spare * 1000 // RATE
+    listening = msgspec.structs.replace(
+        listening, cap_ms=cap, search_ms=min(listening.search_ms, cap // 2)
+    )
+    return msgspec.structs.replace(config, listening=listening)
+
+
+def _window(config: Config, cap_ms: int) -> int:
+    return _samples(cap_ms + config.listening.padding_ms + 1000)
 
 
 def _samples(milliseconds: int) -> int:

@@ -15,9 +15,9 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
-from edge_runtime.runtime.load import Loader
+from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.rings import make_ring
-from edge_runtime.session import Options, Session, longest
+from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 BATCH = 12
 """Segments decoded together."""
@@ -44,22 +44,22 @@ class Transcriber:
         store: Store | None = None,
     ) -> None:
         """Loads the model; raises what `Loader.load` raises."""
-        self._config = config or Config()
+        config = config or Config()
         self._options = Options(
             partials=False, words=words, endpoint_ms=endpoint_ms, speculate=False
         )
-        size = Size(BATCH, longest(self._config))
+        size = Size(BATCH, longest(config))
         loader = Loader(
             model,
             device,
             size,
-            computing=self._config.computing,
+            least=Size(1, shortest(config)),
+            computing=config.computing,
             threads=threads,
             store=store,
         )
-        self._loaded, self._runner = loader.made(
-            loader.load(), lambda loaded: Runner(loaded.chain, size)
-        )
+        self._loaded, self._runner = loader.made(loader.load(), _runner)
+        self._config = fitting(config, self._loaded.size.samples)
         self._ring = make_ring(self._loaded.device, size.samples * (AHEAD + 2))
         self._ears = self._loaded.ears(1)
 
@@ -107,7 +107,8 @@ class Transcriber:
         updates.sort(key=_length, reverse=True)
         while updates:
             least = ALIKE * _length(updates[0])
-            batch = [update for update in updates[:BATCH] if _length(update) >= least]
+            most = updates[: self._loaded.size.rows]
+            batch = [update for update in most if _length(update) >= least]
             del updates[: len(batch)]
             audio = [session.ring.pieces(update.start, update.end) for update in batch]
             for hypothesis in self._runner.run(batch, audio):
@@ -126,19 +127,30 @@ class WholeUtterance:
         computing: Computing | None = None,
         store: Store | None = None,
     ) -> None:
-        """`seconds` is the longest recording."""
+        """`seconds` is the longest recording that is wanted."""
         size = Size(1, int(seconds * RATE))
-        loader = Loader(model, device, size, computing=computing, store=store)
-        self._loaded, self._runner = loader.made(
-            loader.load(), lambda loaded: Runner(loaded.chain, size)
-        )
+        least = Size(1, shortest(Config()))
+        loader = Loader(model, device, size, least=least, computing=computing, store=store)
+        self._loaded, self._runner = loader.made(loader.load(), _runner)
+
+    @property
+    def longest(self) -> int:
+        """Samples of the longest recording: what was wanted, or all that the engine takes."""
+        return self._loaded.size.samples
 
     def __call__(self, samples: Samples) -> str:
-        """The greedy text of (n,) float32 samples at 16 kHz."""
+        """The greedy text of (n,) float32 samples at 16 kHz.
+
+        Raises `AudioError` for more than `longest`.
+        """
         samples = np.asarray(samples, np.float32)
         update = Update("whole", 0, Purpose.FINAL, 0, len(samples))
         (hypothesis,) = self._runner.run([update], [[samples]])
         return self._loaded.model.vocabulary.text(hypothesis.tokens)
+
+
+def _runner(loaded: Loaded) -> Runner:
+    return Runner(loaded.chain, loaded.size)
 
 
 def _length(update: Update) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edge_runtime.audio import FRAME, RATE
+import functools
+
+from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpointer, Onset
 from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.vad import VoiceDetector
@@ -15,7 +17,10 @@ from edge_runtime.runtime.load import DETECTOR
 from edge_runtime.transcribe import Transcriber, WholeUtterance
 
 LONGEST = 40
-"""Seconds that are decoded as one segment; a longer clip is cut as a file is."""
+"""Seconds that are decoded as one segment where the engine takes them.
+
+A longer clip is cut as a file is.
+"""
 
 
 class Evidence:
@@ -58,12 +63,15 @@ class Whole:
         )
         self._evidence = Evidence(self._config)
 
+    @functools.cached_property
+    def _recordings(self) -> Transcriber:
+        return Transcriber(self._model, device=self._device, config=self._config)
+
     def __call__(self, pcm: Samples) -> str:
         """The text of (samples,) float32 at 16 kHz."""
         if not self._evidence(pcm):
             return ""
-        if len(pcm) <= LONGEST * RATE:
+        if len(pcm) <= self._utterance.longest:
             return self._utterance(pcm)
-        recording = Transcriber(self._model, device=self._device, config=self._config)
-        said = recording.transcribe([pcm])
+        said = self._recordings.transcribe([pcm])
         return " ".join(event.text for event in said if isinstance(event, Final))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.layers import RESERVED, load, nearest
-from edge_runtime.config.listening import Listening
+from edge_runtime.config.listening import CAP_MS_MIN, Listening
 from edge_runtime.config.record import Config
 from edge_runtime.config.serving import Serving
 from edge_runtime.config.updating import Updating
 
 __all__ = [
+    "CAP_MS_MIN",
     "RESERVED",
     "Computing",
     "Config",

@@ -7,6 +7,9 @@ import msgspec
 from edge_runtime.config.bounds import within
 from edge_runtime.errors import ConfigError
 
+CAP_MS_MIN = 2000
+"""The shortest that segments may be capped at."""
+
 
 class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How speech is cut into segments and turns (milliseconds; probabilities of the VAD)."""
@@ -32,7 +35,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             lag_ms=(0, 200),
             padding_ms=(0, 2000),
             tail_ms=(0, 1000),
-            cap_ms=(2000, 30_000),
+            cap_ms=(CAP_MS_MIN, 30_000),
             search_ms=(200, 20_000),
         )
         if self.search_ms >= self.cap_ms:

@@ -27,7 +27,7 @@ from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
-from edge_runtime.session import Options, Session, longest
+from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
 
@@ -61,19 +61,20 @@ class Runtime:
         """Raises what `load` raises: a missing or damaged model, an unusable device."""
         self.config = config
         self.metrics = metrics or Metrics()
-        self._size = Size(1, longest(config))
+        size = Size(1, longest(config))
         loader = Loader(
             model or config.serving.model,
             device or config.serving.device,
-            self._size,
+            size,
+            least=Size(1, shortest(config)),
             computing=config.computing,
             store=store,
         )
-        self._decoder = Decoder(loader, self._size, config.computing, self.metrics)
+        self._decoder = Decoder(loader, config.computing, self.metrics)
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
         # Room for the longest segment that may wait, and for what comes meanwhile.
-        ring = max(RING_SECONDS * RATE, 2 * self._size.samples)
+        ring = max(RING_SECONDS * RATE, 2 * size.samples)
         self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
         self._names = itertools.count(1)
         self._due: asyncio.Event | None = None
@@ -122,7 +123,8 @@ class Runtime:
             )
         ring = self._rings.take(self.device)
         name = f"s{next(self._names)}"
-        session = Session(name, self.loaded.model, self.config, options or Options(), ring)
+        config = fitting(self.config, self.loaded.size.samples)
+        session = Session(name, self.loaded.model, config, options or Options(), ring)
         stream = Stream(session, self._ears.open(), self._due.set)
         self._streams[name] = stream
         return stream

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from edge_runtime.config import Computing
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 from edge_runtime.metrics import Metrics
@@ -23,13 +22,12 @@ _log = logging.getLogger(__name__)
 class Decoder:
     """All methods belong to the event loop's thread, and so does what is called back."""
 
-    def __init__(self, loader: Loader, size: Size, computing: Computing, metrics: Metrics) -> None:
+    def __init__(self, loader: Loader, computing: Computing, metrics: Metrics) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
         self.idle = 0
         """Lanes that wait for a task."""
         self._loader = loader
-        self._size = size
         self._computing = computing
         self._metrics = metrics
         self._engine: Engine | None = None
@@ -97,7 +95,7 @@ class Decoder:
     def _runners(self, loaded: Loaded) -> list[Runner]:
         """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
         device = loaded.device
-        runners = [Runner(loaded.chain, self._size) for _ in range(device.lanes)]
+        runners = [Runner(loaded.chain, loaded.size) for _ in range(device.lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
             list(together.map(Runner.warm, runners))
         loaded.warmed()

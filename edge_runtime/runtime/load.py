@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,10 +16,17 @@ from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, candidates, open_device
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.engines.board import board
+from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.plans import Wanted, find, warnings
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
-from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
+from edge_runtime.errors import (
+    DeviceLost,
+    EdgeRuntimeError,
+    EngineMismatch,
+    ModelDamaged,
+    RecipeError,
+)
 from edge_runtime.runtime.proof import prove
 
 DETECTOR = "silero-vad"
@@ -33,7 +40,8 @@ T = TypeVar("T")
 class Loaded:
     """One model, ready to run: heavy, shared by all sessions.
 
-    `fallback` says which devices failed before this one, why, and what helps.
+    `size` is the largest batch that it takes: what was asked for, or as much of it as the
+    engine was built for. `fallback` says which devices failed before this one, why, and what helps.
     """
 
     name: str
@@ -41,6 +49,7 @@ class Loaded:
     chain: Chain
     model: Model
     detector: Program
+    size: Size
     fallback: str | None = None
 
     @property
@@ -79,11 +88,14 @@ class Loader:
         device: str = "auto",
         size: Size | None = None,
         *,
+        least: Size | None = None,
         computing: Computing | None = None,
         threads: int = 1,
         store: Store | None = None,
     ) -> None:
-        """`size` is the largest batch that will run. A device that is named is the only one.
+        """`size` is the largest batch that is wanted, `least` what will do (default: all of it).
+
+        A device that is named is the only one.
 
         Raises `ConfigError` for an unknown device, `RecipeError` for a name that is no speech
         model.
@@ -94,6 +106,7 @@ class Loader:
         self._recipe = recipe
         self._names = list(candidates(device))
         self._size = size or Size(1, 1)
+        self._least = least or self._size
         self._computing = computing or Computing()
         self._threads = threads
         self._store = store or Store()
@@ -148,7 +161,7 @@ class Loader:
     def _on(self, name: str) -> Loaded:
         device = open_device(name, self._computing, self._threads)
         try:
-            folder = self._folder(name, device)
+            folder, size = self._found(name, device)
             chain = Chain(device, folder)
             if name.startswith("onnx-"):
                 prove(chain, folder)
@@ -160,13 +173,14 @@ class Loader:
             if not isinstance(error, DeviceLost):
                 device.close()
             raise
-        return Loaded(self._recipe.name, device, chain, model, detector, self.fallback(name))
+        fallback = self.fallback(name)
+        return Loaded(self._recipe.name, device, chain, model, detector, size, fallback)
 
-    def _folder(self, name: str, device: Device) -> Path:
-        """Where the files are that the device runs."""
+    def _found(self, name: str, device: Device) -> tuple[Path, Size]:
+        """Where the files are that the device runs, and the largest batch that they take."""
         if name != "tensorrt":
             precision = "fp32" if name == "cpu" else self._computing.precision
-            return self._store.graphs(self._recipe, precision)
+            return self._store.graphs(self._recipe, precision), self._size
         from edge_runtime.device.tensorrt.device import TensorRTDevice
 
         assert isinstance(device, TensorRTDevice)
@@ -175,13 +189,32 @@ class Loader:
             device.tensorrt.flavour,
             device.tensorrt.version,
             device.driver.capability,
-            rows=self._size.rows,
-            samples=self._size.samples,
         )
-        engine = find(self._store, self._recipe, wanted)
+        engine = self._engine(wanted)
         for line in warnings(engine.info, board(device.driver)):
             _log.warning("%s", line)
-        return engine.folder
+        most = Size(
+            min(self._size.rows, engine.info.rows), min(self._size.samples, engine.info.samples)
+        )
+        return engine.folder, most
+
+    def _engine(self, wanted: Wanted) -> Engine:
+        """One that takes all that is asked for, else, with a warning, one that will do."""
+        wish, will_do = (
+            replace(wanted, rows=size.rows, samples=size.samples)
+            for size in (self._size, self._least)
+        )
+        try:
+            return find(self._store, self._recipe, wish)
+        except (EngineMismatch, ModelDamaged) as error:
+            if will_do == wish:
+                raise
+            try:
+                engine = find(self._store, self._recipe, will_do)
+            except EdgeRuntimeError:
+                raise error from None
+            _log.warning("the engine is used as far as it goes: %s", error)
+            return engine
 
     def _detector(self, folder: Path) -> Path:
         """An engine brings its own: a board may have been given that alone."""

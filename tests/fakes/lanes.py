@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from edge_runtime.decode.shape import ModelShape
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis
 from edge_runtime.device.base import Counters
 from edge_runtime.device.onnx import HostBuffer
@@ -31,6 +32,8 @@ class FakeDevice:
         self.lanes = lanes
         self.breaks: dict[str, EdgeRuntimeError] = {}
         self.closed = False
+        self.size: Size | None = None
+        """The largest batch it takes, where that is less than what is asked for."""
         self.ran: list[str] = []
         self.made: list[tuple[tuple[int, ...], str]] = []
         self.held: set[str] = set()

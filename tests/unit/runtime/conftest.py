@@ -51,7 +51,8 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
         device.meet("load")
         chain = SimpleNamespace(shape=SHAPE, device=device, dtype="float32")
         model = Model(SHAPE, Vocabulary(["<unk>", "<s>", "</s>", "\u2581a"]))
-        return load.Loaded("stand-in", device, chain, model, None, self.fallback(name))
+        size = device.size or self._size
+        return load.Loaded("stand-in", device, chain, model, None, size, self.fallback(name))
 
     def candidates(name: str) -> tuple[str, ...]:
         return tuple(devices) if name == "auto" else (name,)

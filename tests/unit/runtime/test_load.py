@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from edge_runtime import device as devices
-from edge_runtime.config import Computing
+from edge_runtime.config import Computing, Config
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
@@ -34,8 +34,10 @@ from edge_runtime.errors import (
     ModelMissing,
     RecipeError,
 )
+from edge_runtime.events import Final
 from edge_runtime.runtime import load
 from edge_runtime.runtime.load import Loader
+from edge_runtime.transcribe import Transcriber
 from tests.fakes import cuda, tensorrt
 from tests.fakes.gpu import FakeGpu
 
@@ -111,9 +113,16 @@ def bounds(signature: Signature, chosen: Ranges) -> dict[str, list[list[int]]]:
 
 @pytest.fixture
 def make(made_up_path: Path, made_up_store: Store, gpu: FakeGpu):
-    def loader(device: str = "auto", precision: str = "fp32", size: Size = SIZE) -> Loader:
+    def loader(
+        device: str = "auto",
+        precision: str = "fp32",
+        size: Size = SIZE,
+        least: Size | None = None,
+    ) -> Loader:
         computing = Computing(precision=precision, lanes=1)
-        return Loader(made_up_path, device, size, computing=computing, store=made_up_store)
+        return Loader(
+            made_up_path, device, size, least=least, computing=computing, store=made_up_store
+        )
 
     return loader
 
@@ -205,6 +214,59 @@ def test_an_engine_of_another_precision_is_not_taken(make, built, own_detector) 
 def test_larger_batches_need_an_engine_for_them(make, built, own_detector) -> None:
     built()
     assert "differs in rows" in make(size=Size(12, 32_000)).load().fallback
+
+
+def test_an_engine_that_will_do_is_used_as_far_as_it_goes(
+    make, built, own_detector, caplog
+) -> None:
+    built(rows=4, samples=24_000)
+    with caplog.at_level(logging.WARNING):
+        loaded = make(size=Size(12, 32_000), least=Size(1, 20_000)).load()
+    assert loaded.device.name.startswith("tensorrt")
+    assert loaded.fallback is None
+    assert loaded.size == Size(4, 24_000)
+    assert "the engine is used as far as it goes" in caplog.text
+    assert "rows (wanted 12, found 4), samples (wanted 32000, found 24000)" in caplog.text
+    assert "Run: edge-runtime build made-up --precision fp32" in caplog.text
+    with pytest.raises(EngineMismatch, match=r"samples \(wanted 32000, found 24000\)"):
+        make("tensorrt", size=Size(1, 32_000), least=Size(1, 24_001)).load()
+
+
+def test_an_engine_that_takes_it_all_is_preferred_and_lends_no_more_than_is_wanted(
+    make, built, own_detector, caplog
+) -> None:
+    built(rows=12, samples=48_000)
+    built(rows=1, samples=24_000, built="2026-02-01T00:00:00")
+    loaded = make(size=Size(8, 32_000), least=Size(1, 20_000)).load()
+    assert loaded.size == Size(8, 32_000)
+    assert "as far as it goes" not in caplog.text
+    assert make("cpu", size=Size(8, 32_000), least=Size(1, 1)).load().size == Size(8, 32_000)
+
+
+def test_files_are_cut_to_what_the_engine_takes(
+    made_up_path, made_up_store, gpu, built, own_detector, monkeypatch
+) -> None:
+    """The cap of the settings is 16 s, the engine takes 4 s: less the padding, and a second."""
+
+    class Ears:
+        open = staticmethod(lambda: 0)
+        close = staticmethod(lambda slot: None)
+        probabilities = staticmethod(lambda slots, frames: [0.95])
+
+    built(samples=64_000)
+    monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: Ears())
+    config = Config(computing=Computing(precision="fp32", lanes=1))
+    files = Transcriber(made_up_path, config=config, store=made_up_store)
+    assert files.device.startswith("tensorrt")
+    noise = np.random.default_rng(5).normal(0, 0.3, 16_000 * 11).astype(np.float32)
+    finals = [event for event in files.transcribe([noise]) if isinstance(event, Final)]
+    lengths = [final.end - final.start for final in finals]
+    assert len(finals) > 4
+    assert [final.reason for final in finals[:-1]] == ["cap"] * (len(finals) - 1)
+    assert min(lengths[:-1]) >= 1.0
+    assert max(lengths) <= 2.6
+    assert finals[-1].end == 11.0
+    assert files.fallback is None
 
 
 def test_an_engine_that_cannot_be_opened_leaves_nothing_behind(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edge_runtime.audio import FRAME, RATE
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
 from edge_runtime.events import Closed, Final, Overrun, Partial, SpeechEnd
@@ -80,6 +81,19 @@ async def test_a_device_that_keeps_failing_warns_once(runtime: Runtime, devices)
     assert [event.text for event in events if isinstance(event, Final)] == [
         "", "", "", "", "a a", "",
     ]  # fmt: skip
+
+
+async def test_segments_are_cut_to_what_the_device_takes(make, devices) -> None:
+    """An engine for 4 s, less the padding of 0.4 s and a second: the settings say 16 s."""
+    devices["cpu"].size = Size(1, 4 * RATE)
+    runtime = make("cpu")
+    async with runtime.serving():
+        stream = runtime.open(Options(partials=False))
+        await stream.feed(sound(140, 1.0))
+        stream.stop()
+        finals = [event async for event in stream if isinstance(event, Final)]
+    assert [final.reason for final in finals] == ["cap", "cap", "stop"]
+    assert all(0 < final.end - final.start <= 2.6 for final in finals)
 
 
 async def test_a_stream_ends_while_another_is_always_behind(runtime: Runtime) -> None:

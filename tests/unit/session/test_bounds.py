@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.config import Config, Listening
 from edge_runtime.decode.update import Purpose
+from edge_runtime.errors import ConfigError
 from edge_runtime.events import Closed, Final, Flushed, Overrun, SpeechEnd, SpeechStart, encode
-from edge_runtime.session import Options, Session
+from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 CAP = Config(listening=Listening(cap_ms=4000, search_ms=1000))
 
@@ -315,3 +316,20 @@ def test_every_stream_is_legal_ends_and_replays(
     assert len(first.of(SpeechStart)) == len(first.of(SpeechEnd)) <= len(first.of(Final))
     assert first.session.waiting == 0
     assert play(second, script, seed) == log
+
+
+@pytest.mark.parametrize(
+    ("samples", "cap", "search"),
+    [(278_400, 16_000, 4000), (400_000, 16_000, 4000), (150_400, 8000, 4000), (64_000, 2600, 1300)],
+)
+def test_the_cap_is_what_windows_allow(samples: int, cap: int, search: int) -> None:
+    listening = fitting(Config(), samples).listening
+    assert (listening.cap_ms, listening.search_ms) == (cap, search)
+    assert longest(fitting(Config(), samples)) <= samples
+
+
+def test_windows_have_a_least_length() -> None:
+    assert shortest(Config()) == (2000 + 400 + 1000) * 16
+    assert fitting(Config(), shortest(Config())).listening.cap_ms == 2000
+    with pytest.raises(ConfigError, match="cap_ms"):
+        fitting(Config(), shortest(Config()) - 1)

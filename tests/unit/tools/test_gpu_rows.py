@@ -87,7 +87,8 @@ def bench(options: Options, folder: Path, monkeypatch) -> Bench:
 
     def make(options, precision, size=None, **settings):
         chain = Chain(device, folder)
-        loaded = Loaded("made-up", device, chain, Model(chain.shape, Vocabulary.load(folder)), None)
+        model = Model(chain.shape, Vocabulary.load(folder))
+        loaded = Loaded("made-up", device, chain, model, None, SIZE)
         runner = Runner(chain, SIZE)
         runner.warm()
         return bed.Bed(precision, loaded, runner, 0.0, 0.0)
