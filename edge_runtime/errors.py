@@ -84,6 +84,12 @@ class DeviceLost(DeviceError):
     code = "device_lost"
 
 
+class MemoryCapped(DeviceError):
+    """What is allowed of the GPU's memory is taken: `[computing] memory_mb`."""
+
+    code = "memory_cap"
+
+
 class EngineMismatch(DeviceError):
     """There are engines of the model, and none is for this model, library, device and use."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edge_runtime.audio import RATE
-from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
@@ -16,7 +16,7 @@ from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
 from edge_runtime.runtime.load import Loaded, Loader
-from edge_runtime.runtime.rings import make_ring
+from edge_runtime.runtime.rings import ring_memory
 from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 BATCH = 12
@@ -58,9 +58,10 @@ class Transcriber:
             threads=threads,
             store=store,
         )
-        self._loaded, self._runner = loader.made(loader.load(), _runner)
+        self._loaded, (self._runner, self._ring) = loader.made(
+            loader.load(), lambda loaded: (_runner(loaded), _ring(loaded))
+        )
         self._config = fitting(config, self._loaded.size.samples)
-        self._ring = make_ring(self._loaded.device, size.samples * (AHEAD + 2))
         self._ears = self._loaded.ears(1)
 
     @property
@@ -151,6 +152,10 @@ class WholeUtterance:
 
 def _runner(loaded: Loaded) -> Runner:
     return Runner(loaded.chain, loaded.size)
+
+
+def _ring(loaded: Loaded) -> Ring:
+    return Ring(ring_memory(loaded.device, loaded.size.samples * (AHEAD + 2)))
 
 
 def _length(update: Update) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,27 +11,30 @@ from edge_runtime.errors import AudioError
 
 Samples = NDArray[np.float32]
 
+_NOWHERE: Samples = np.empty(0, np.float32)
+
 
 class Ring:
-    """The newest `capacity` samples of a stream: float32, allocated once, one writing thread.
+    """The newest `capacity` samples of a stream: float32, in one memory, one writing thread.
 
     Samples are named by their absolute index since the stream began. Any thread may
     read: a write announces what it will overwrite before it does, and `read` looks
     again after copying, so that samples under overwriting are never handed out.
     """
 
-    def __init__(self, memory: int | Samples) -> None:
+    def __init__(self, memory: int | Samples, claim: Callable[[], Samples] | None = None) -> None:
         """A capacity in samples, or a one-dimensional float32 array to live in (pinned memory).
 
-        Raises `AudioError` for an empty or unsuitable array.
+        With `claim`, memory of that capacity is what it gives at the first write, which raises
+        what it raises. Raises `AudioError` for an empty or unsuitable array.
         """
-        array = np.zeros(memory, np.float32) if isinstance(memory, int) else memory
-        if array.ndim != 1 or array.dtype != np.float32 or not array.size:
-            raise AudioError(f"a ring cannot live in {array.dtype} of shape {array.shape}")
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise AudioError("a ring needs contiguous memory that can be written")
-        self._memory = array
-        self.capacity = int(array.size)
+        self._claim = claim
+        if isinstance(memory, int):
+            self.capacity = memory
+            self._memory = _NOWHERE if claim else _suitable(np.zeros(memory, np.float32))
+        else:
+            self.capacity = int(memory.size)
+            self._memory = _suitable(memory)
         self._written = 0
         self._claimed = 0
 
@@ -46,6 +51,8 @@ class Ring:
     def write(self, samples: Samples) -> None:
         """Append float32 samples (n,); of more than `capacity` only the newest stay."""
         count = len(samples)
+        if self._claim is not None and count and not self._memory.size:
+            self._memory = _suitable(self._claim())
         end = self._written + count
         self._claimed = end
         kept = samples[max(0, count - self.capacity) :]
@@ -90,6 +97,14 @@ class Ring:
         """Begin again at index 0, for a new stream; nobody may be reading."""
         self._written = self._claimed = 0
 
+    def release(self) -> Samples | None:
+        """Give up the memory that was claimed, if it was: nothing can be read any more."""
+        if not self._memory.size:
+            return None
+        memory, self._memory = self._memory, _NOWHERE
+        self._claimed = self._written + self.capacity
+        return memory
+
     def _spans(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         if start == end:
             return ()
@@ -109,3 +124,11 @@ class Ring:
                 f"samples from {start} on are overwritten (the oldest is {self.oldest})",
                 "Read sooner, or make the ring larger.",
             )
+
+
+def _suitable(array: Samples) -> Samples:
+    if array.ndim != 1 or array.dtype != np.float32 or not array.size:
+        raise AudioError(f"a ring cannot live in {array.dtype} of shape {array.shape}")
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise AudioError("a ring needs contiguous memory that can be written")
+    return array

@@ -107,9 +107,10 @@ class Runtime:
     # -- sessions
 
     def open(self, options: Options | None = None) -> Stream:
-        """A new stream, while it serves.
+        """A new stream, while it serves; its memory comes with its first audio.
 
-        Raises `ServerFull` when there are as many as the configuration allows.
+        Raises `ServerFull` when there are as many as the configuration allows. Where memory runs
+        out later, reading the stream raises it.
         """
         if self._due is None:
             raise EdgeRuntimeError(
@@ -121,7 +122,7 @@ class Runtime:
             raise ServerFull(
                 f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
             )
-        ring = self._rings.take(self.device)
+        ring = self._rings.open(lambda: self.device)
         name = f"s{next(self._names)}"
         config = fitting(self.config, self.loaded.size.samples)
         session = Session(name, self.loaded.model, config, options or Options(), ring)
@@ -267,7 +268,7 @@ class Runtime:
         if stream.finished and name in self._streams:
             del self._streams[name]
             self._ears.close(stream.slot)
-            self._rings.give(stream.session.ring)
+            self._rings.close(stream.session.ring)
 
     def _count(self, stream: Stream) -> None:
         """What the session tallied since it was last looked at."""

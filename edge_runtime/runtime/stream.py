@@ -12,7 +12,7 @@ from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.segments import Tally
 from edge_runtime.decode.update import Purpose
-from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from edge_runtime.events import Event, Overrun, Partial
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.session import Session
@@ -24,8 +24,9 @@ _BLOCK = RATE // 5
 class Stream:
     """One client's stream. All methods belong to the event loop's thread.
 
-    Iterating gives the events, numbered from 1, and ends after `Closed`. A reader
-    that is late finds of several partials in a row only the newest.
+    Iterating gives the events, numbered from 1, and ends after `Closed`; where there was no
+    memory for its audio, it raises `ServerFull` instead. A reader that is late finds of several
+    partials in a row only the newest.
     """
 
     def __init__(self, session: Session, slot: int, changed: Callable[[], None]) -> None:
@@ -41,6 +42,7 @@ class Stream:
         self._controls: deque[str] = deque()
         self._seq = 0
         self._warned: set[str] = set()
+        self._failure: ServerFull | None = None
 
     # -- for clients
 
@@ -53,14 +55,22 @@ class Stream:
                     return
                 self._moved.clear()
                 await self._moved.wait()
-            self.put(self.session.feed(block))
+            self._take_in(block)
             self._changed()
 
     def offer(self, samples: Samples) -> None:
         """Take in samples of a live source at once; without room the oldest audio goes."""
         for start in range(0, len(samples), _BLOCK):
-            self.put(self.session.feed(samples[start : start + _BLOCK]))
+            self._take_in(samples[start : start + _BLOCK])
         self._changed()
+
+    def _take_in(self, block: Samples) -> None:
+        try:
+            self.put(self.session.feed(block))
+        except ServerFull as error:
+            self._failure = error
+            self.session.abandon("error")
+            self._readable.set()
 
     def flush(self) -> None:
         """Ask for a final of what was fed so far; `Flushed` follows it."""
@@ -77,6 +87,8 @@ class Stream:
 
     async def __anext__(self) -> Event:
         while not self._events:
+            if self._failure is not None:
+                raise self._failure
             if self.session.closed:
                 raise StopAsyncIteration
             self._readable.clear()

@@ -165,6 +165,8 @@ class Guest:
                 self._say(said)
         except EdgeRuntimeError as error:
             _log.error("session %s failed: %s", self.session, error)
+            if isinstance(error, ProtocolError):
+                self.close_code = error.close_code
             self._say(Error(code=error.code, message=error.message, fix=error.fix))
         except Exception:  # noqa: BLE001  # whatever it is, the client hears of it
             _log.exception("session %s failed", self.session)

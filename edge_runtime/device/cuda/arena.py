@@ -15,7 +15,7 @@ from edge_runtime.device.base import Kind
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget, What
 from edge_runtime.device.cuda.memory import Allocation
-from edge_runtime.errors import DeviceError, DeviceLost
+from edge_runtime.errors import DeviceError, DeviceLost, MemoryCapped
 
 ALIGNMENT = 256
 """Bytes: what TensorRT asks of every address."""
@@ -139,9 +139,9 @@ class Arena:
         self.reclaim()
         try:
             self._budget.take(size, what)
-        except DeviceError as error:
+        except MemoryCapped as error:
             free, total = self._driver.free()
-            raise DeviceError(
+            raise MemoryCapped(
                 f"{error.message}; the GPU has {free} of {total} free", error.fix
             ) from None
 

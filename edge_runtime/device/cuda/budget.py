@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal
 
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import MemoryCapped
 
 What = Literal["device", "pinned", "scratch", "engine"]
 WHATS: tuple[What, ...] = ("device", "pinned", "scratch", "engine")
@@ -61,7 +61,7 @@ class Budget:
             self._warm = self.allocations
 
     def take(self, size: int, what: What) -> None:
-        """Note one allocation; raises `DeviceError`, and notes nothing, over the cap."""
+        """Note one allocation; raises `MemoryCapped`, and notes nothing, over the cap."""
         with self._lock:
             self._check(size, what)
             self._taken[what] += size
@@ -87,7 +87,7 @@ class Budget:
         taken = sum(now.values())
         if taken + size > self.cap:
             split = ", ".join(f"{kind} {each}" for kind, each in now.items() if each) or "none"
-            raise DeviceError(
+            raise MemoryCapped(
                 f"no {size} bytes of {what} memory: {taken} are taken "
                 f"({split}) of the {self.cap} that are allowed",
                 "Raise [computing] memory_mb, close sessions, or choose a smaller model.",

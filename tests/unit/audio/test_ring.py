@@ -80,6 +80,39 @@ def test_clear_begins_again() -> None:
     assert not Ring(4).written
 
 
+def test_memory_is_claimed_with_the_first_sample_and_given_back() -> None:
+    claims: list[np.ndarray] = []
+
+    def claim() -> np.ndarray:
+        claims.append(np.zeros(4, np.float32))
+        return claims[-1]
+
+    ring = Ring(4, claim)
+    ring.write(ramp(0, 0))
+    assert (ring.capacity, ring.written, ring.oldest, len(ring.read(0, 0))) == (4, 0, 0, 0)
+    assert ring.release() is None
+    assert claims == []
+    ring.write(ramp(0, 3))
+    ring.write(ramp(3, 6))
+    assert ring.read(2, 6).tolist() == [2, 3, 4, 5]
+    (memory,) = claims
+    assert ring.release() is memory
+    assert ring.written == 6
+    with pytest.raises(AudioError, match="overwritten"):
+        ring.read(5, 6)
+    assert ring.release() is None
+
+
+def test_memory_that_cannot_be_had_leaves_the_ring_as_it_was() -> None:
+    def claim() -> np.ndarray:
+        raise MemoryError
+
+    ring = Ring(4, claim)
+    with pytest.raises(MemoryError):
+        ring.write(ramp(0, 2))
+    assert (ring.written, ring.oldest) == (0, 0)
+
+
 class _OverwrittenDuringCopy(np.ndarray):
     """An output array that lets the writer in between the two halves of a copy."""
 

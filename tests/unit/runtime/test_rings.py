@@ -1,22 +1,28 @@
-"""Rings lie where the device sees them, and are there before a session comes."""
+"""Rings lie where the device sees them; their memory is there before a session speaks."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import numpy as np
 import pytest
 
+from edge_runtime.audio.ring import Ring
 from edge_runtime.config import Config, Serving
 from edge_runtime.device.cuda import open_driver
+from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.device.onnx import OnnxDevice
-from edge_runtime.errors import DeviceError
-from edge_runtime.runtime.rings import Rings, make_ring
+from edge_runtime.errors import DeviceError, MemoryCapped, ServerFull
+from edge_runtime.events import Closed
+from edge_runtime.runtime.rings import Rings, ring_memory
 from tests.fakes import cuda
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 from tests.fakes.lanes import FakeDevice, lost
+
+ONE = np.ones(1, np.float32)
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 def test_a_ring_is_in_memory_that_the_device_sees(gpu: FakeGpu) -> None:
     device = CudaDevice(open_driver(0, "cuda-bindings"))
-    ring = make_ring(device, 5)
+    ring = Ring(ring_memory(device, 5))
     ring.write(np.arange(7, dtype=np.float32))
     pieces = ring.pieces(2, 7)
     assert [piece.tolist() for piece in pieces] == [[2, 3, 4], [5, 6]]
@@ -41,51 +47,73 @@ def test_a_ring_is_in_memory_that_the_device_sees(gpu: FakeGpu) -> None:
 
 
 def test_the_cpu_has_rings_as_well() -> None:
-    ring = make_ring(OnnxDevice(), 5)
-    ring.write(np.ones(3, np.float32))
-    assert ring.read(0, 3).tolist() == [1, 1, 1]
+    assert ring_memory(OnnxDevice(), 5).tolist() == [0] * 5
 
 
 def test_for_want_of_pinned_memory_a_ring_is_elsewhere(gpu: FakeGpu, caplog) -> None:
     device = CudaDevice(open_driver(0, "cuda-bindings"))
     gpu.fail("cuMemHostAlloc", CUresult.CUDA_ERROR_OUT_OF_MEMORY)
     with caplog.at_level(logging.WARNING):
-        ring = make_ring(device, 5)
+        memory = ring_memory(device, 5)
     assert "memory that the GPU does not see: no 256 bytes of page-locked memory" in caplog.text
-    ring.write(np.ones(3, np.float32))
-    assert ring.read(0, 3).tolist() == [1, 1, 1]
+    assert memory.tolist() == [0] * 5
     caplog.clear()
 
 
-def test_rings_that_come_back_are_taken_again() -> None:
+def test_a_cap_on_memory_is_a_cap_on_rings(gpu: FakeGpu) -> None:
+    """Memory that the GPU does not see would be the same memory on a Jetson."""
+    device = CudaDevice(open_driver(0, "cuda-bindings"), budget=Budget(1024))
+    rings = Rings(device, 64, 9)  # 256 bytes each: four are made
+    assert device.budget.by_kind["pinned"] == 1024
+    opened = [rings.open(lambda: device) for _ in range(5)]
+    for ring in opened[:4]:
+        ring.write(ONE)
+    with pytest.raises(ServerFull, match="no memory for another session: no 256 bytes") as caught:
+        opened[4].write(ONE)
+    assert "memory_mb" in caught.value.fix
+    assert isinstance(caught.value.__cause__, MemoryCapped)
+    assert opened[4].written == 0
+    rings.close(opened[0])
+    opened[4].write(ONE)
+    assert opened[4].read(0, 1).tolist() == [1]
+
+
+def test_memory_is_taken_with_the_first_audio_and_taken_again() -> None:
     device = FakeDevice("tensorrt")
     rings = Rings(device, 8, 2)
     assert device.made == [((8,), "mapped")] * 2
-    taken = [rings.take(device) for _ in range(3)]
-    assert len(device.made) == len(set(taken)) == 3
-    taken[1].write(np.ones(4, np.float32))
-    rings.give(taken[1])
-    again = rings.take(device)
-    assert again is taken[1]
-    assert again.written == 0
+    opened = [rings.open(lambda: device) for _ in range(9)]
+    for ring in opened[:3]:
+        ring.write(ONE)
     assert len(device.made) == 3
+    rings.close(opened[3])  # which never heard anything
+    rings.close(opened[1])
+    assert rings.open(lambda: device).written == 0
+    opened[4].write(ONE)
+    assert len(device.made) == 3
+    opened[5].write(ONE)
+    assert len(device.made) == 4
 
 
-def test_those_of_a_device_that_is_left_are_let_go() -> None:
+def test_that_of_a_device_that_is_left_is_let_go() -> None:
     old, new = FakeDevice("tensorrt"), FakeDevice("cpu")
     rings = Rings(old, 8, 2)
-    kept = rings.take(old)
-    fresh = rings.take(new)
+    used = old
+    kept, fresh, third, fourth = (rings.open(lambda: used) for _ in range(4))
+    kept.write(ONE)
+    used = new  # the device of the first audio counts, not the one of the opening
+    fresh.write(ONE)
     assert (len(old.made), len(new.made)) == (2, 1)
-    rings.give(kept)
-    rings.give(fresh)
-    assert rings.take(new) is fresh
-    assert kept is not rings.take(new)
+    rings.close(kept)
+    rings.close(fresh)
+    third.write(ONE)
+    assert len(new.made) == 1
+    fourth.write(ONE)
     assert (len(old.made), len(new.made)) == (2, 2)
 
 
 @pytest.mark.parametrize(("most", "made"), [(2, 2), (8, 4)])
-async def test_the_first_sessions_find_theirs_made(make, devices, most: int, made: int) -> None:
+async def test_the_first_to_speak_find_theirs_made(make, devices, most: int, made: int) -> None:
     runtime = make("cpu", Config(serving=Serving(max_sessions=most)))
     assert len(devices["cpu"].made) == made
     ((shape, kind),) = set(devices["cpu"].made)
@@ -93,30 +121,73 @@ async def test_the_first_sessions_find_theirs_made(make, devices, most: int, mad
     assert kind == "mapped"
     async with runtime.serving():
         streams = [runtime.open() for _ in range(most)]
+        assert len(devices["cpu"].made) == made
+        for stream in streams:
+            await stream.feed(ONE)
         assert len(devices["cpu"].made) == most
-        assert len({stream.session.ring for stream in streams}) == most
 
 
 async def test_sessions_outlive_their_device_with_their_rings(make, devices) -> None:
     gpu, cpu = devices["tensorrt"], devices["cpu"]
     runtime = make()
     async with runtime.serving():
-        before = runtime.open()
+        before, waiting = runtime.open(), runtime.open()
+        await before.feed(ONE)
         made = len(gpu.made)
         gpu.breaks["alloc"] = gpu.breaks["run"] = lost()
         runtime._decoder.loaded = await _moved(runtime)
         after = runtime.open()
-        assert after.session.ring is not before.session.ring
+        for stream in (before, waiting, after):
+            await stream.feed(ONE)
+        assert before.session.ring.written == 2
         assert before.session.ring.capacity == after.session.ring.capacity
-    assert (len(gpu.made), len(cpu.made)) == (made, 1)
+    assert (len(gpu.made), len(cpu.made)) == (made, 2)
 
 
 async def _moved(runtime):
     return runtime._decoder._loader.following(runtime.loaded, lost())
 
 
-async def test_a_session_opens_on_a_device_that_is_lost(make, devices) -> None:
+async def test_a_session_speaks_on_a_device_that_is_lost(make, devices) -> None:
     runtime = make("tensorrt", Config(serving=Serving(max_sessions=9)))
     async with runtime.serving():
         devices["tensorrt"].breaks["alloc"] = DeviceError("no memory", "Get more.")
-        assert len({runtime.open().session.ring for _ in range(9)}) == 9
+        for _ in range(9):
+            stream = runtime.open()
+            await stream.feed(ONE)
+            assert stream.session.ring.written == 1
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_session_without_memory_ends_with_that_error_and_the_others_go_on(
+    make, devices, live: bool
+) -> None:
+    runtime = make("cpu", Config(serving=Serving(max_sessions=3)))
+    async with runtime.serving():
+        devices["cpu"].breaks["alloc"] = MemoryCapped("no memory", "Raise memory_mb.")
+        runtime._rings._spare.pop()
+        streams = [runtime.open() for _ in range(3)]
+        for stream in streams:
+            if live:
+                stream.offer(ONE)
+            else:
+                await stream.feed(ONE)
+        with pytest.raises(ServerFull, match=r"another session: no memory\. Raise memory_mb\."):
+            await anext(streams[2])
+        await streams[2].feed(ONE)  # of which nobody hears
+        streams[2].stop()
+        await until(lambda: runtime.sessions == 2)
+        streams[0].stop()
+        assert [type(event) async for event in streams[0]] == [Closed]
+        again = runtime.open()  # with the memory of that one
+        await again.feed(ONE)
+        again.stop()
+        assert [type(event) async for event in again] == [Closed]
+
+
+async def until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, ServerFull
 from edge_runtime.server import Limits
 
 OPEN = Path("/proc/self/fd")
@@ -273,6 +273,17 @@ async def test_a_device_that_fails_is_reported(house, read, speech):
     }
     assert closed == 1011
     assert server.metrics.value("edge_runtime_sessions_open") == 0
+
+
+async def test_a_session_that_finds_no_memory_is_told_that_the_server_is_full(house, read, speech):
+    server = await house()
+    socket = await server.connect({})
+    await read.until(socket, "ready")
+    server.runtime.streams[0].failure = ServerFull("no memory left", "Raise memory_mb.")
+    await socket.send_bytes(speech(1600))
+    (error,), closed = await read.rest(socket)
+    assert (error["type"], error["code"], error["fix"]) == ("error", "full", "Raise memory_mb.")
+    assert closed == 1013
 
 
 async def test_shutdown_finalises_sessions_and_says_so(read, speech, house):
