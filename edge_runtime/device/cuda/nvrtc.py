@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,15 @@ TOLD = 2000
 _INSTALL = "Install the CUDA toolkit's NVRTC, or: pip install nvidia-cuda-nvrtc"
 
 
-def compiled(source: Path, capability: tuple[int, int], definitions: Mapping[str, str]) -> bytes:
+def compiled(
+    source: Path,
+    capability: tuple[int, int],
+    definitions: Mapping[str, str],
+    headers: Sequence[Path] = (),
+) -> bytes:
     """The machine code of `source` for GPUs of that compute capability. Needs no GPU.
+
+    It may include `headers` by their names, which may include each other.
 
     Raises `MissingExtra` without NVRTC, `DeviceError` with NVRTC's words where it refuses.
     """
@@ -32,7 +39,13 @@ def compiled(source: Path, capability: tuple[int, int], definitions: Mapping[str
     options += [f"-D{name}={value}" for name, value in definitions.items()]
     text, name = source.read_bytes(), source.name.encode()
     try:
-        made = nvrtc.nvrtcCreateProgram(text, name, 0, [], [])
+        made = nvrtc.nvrtcCreateProgram(
+            text,
+            name,
+            len(headers),
+            [each.read_bytes() for each in headers],
+            [each.name.encode() for each in headers],
+        )
     except RuntimeError as error:  # cuda-bindings' own, where the library is absent
         raise MissingExtra(f"NVRTC is not there: {error}", _INSTALL) from error
     program = _checked("nvrtcCreateProgram", made)

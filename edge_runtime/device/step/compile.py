@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from edge_runtime.device.cuda import nvrtc
+from edge_runtime.device.kernels import HEADERS
 from edge_runtime.device.step.spec import StepSpec
 
 _SOURCE = Path(__file__).with_name("step.cu")
+_HEADERS = (*HEADERS, _SOURCE.with_name("many.cuh"))
 
 KERNELS = (
     "embed", "normed", "normed_many", "gated", "gated_many", "mlp_out", "mlp_out_many", "self_mix",
-    "append", "self_mix_many", "mix_out", "mix_out_many", "cross", "cross_many", "join",
-    "cross_out", "logits", "logits_many", "finish",
+    "self_many", "mix_out", "mix_out_many", "cross", "cross_many", "cross_out", "logits",
+    "logits_many", "finish",
 )  # fmt: skip
 
 
@@ -39,4 +41,4 @@ def definitions(spec: StepSpec, dtype: np.dtype[Any]) -> dict[str, str]:
 
 def compiled(spec: StepSpec, dtype: np.dtype[Any], capability: tuple[int, int]) -> bytes:
     """The machine code for GPUs of that compute capability; raises as `nvrtc.compiled` does."""
-    return nvrtc.compiled(_SOURCE, capability, definitions(spec, dtype))
+    return nvrtc.compiled(_SOURCE, capability, definitions(spec, dtype), _HEADERS)

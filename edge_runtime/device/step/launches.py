@@ -13,10 +13,8 @@ from edge_runtime.errors import DeviceError
 if TYPE_CHECKING:
     from edge_runtime.device.step.program import StepProgram
 
-_COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY, _WARPED = (
-    16, 256, 64, 128, 32, 8, 4,
-)  # fmt: skip
-"""As in step.cu: the last is the lines of a block of `self_mix_many`."""
+_COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY, _SOME = 16, 256, 64, 128, 32, 8, 16
+"""As in step.cu and many.cuh."""
 
 
 class StepLaunches:
@@ -44,7 +42,7 @@ class StepLaunches:
             "mixed": self._all,
             "query": self._all,
             "inner": spec.inner,
-            "pieces": spec.heads * self._chunks * (spec.head_dim + 2),
+            "pieces": spec.heads * self._chunks * (spec.head_dim + 2) if queries == 1 else 0,
             "scores": aligned * self._frames,
             "shares": 2 * aligned,
             "bests": 4 * self._parts,
@@ -109,15 +107,9 @@ class StepLaunches:
             grid = (spec.heads, rows, 1)
             self._add("self_mix", grid, spec.past, "qkv", "position", *past, *new, "mixed")
             return
-        # 16 places of the cache a block, half of what is rotated a thread.
         self._add(
-            "append", (spec.heads, spec.past // 16, rows), 8 * spec.rotary, "qkv", "position",
-            Number(queries), *past, *new,
-        )  # fmt: skip
-        shared = 4 * (2 * spec.past * (spec.head_dim + 1) + _WARPED * (spec.past + spec.head_dim))
-        self._add(
-            "self_mix_many", (spec.heads, queries // _WARPED, rows), 32 * _WARPED, "qkv",
-            "position", Number(queries), *new, "mixed", shared=shared,
+            "self_many", (spec.heads, -(-queries // _SOME), rows), _THREADS, "qkv", "position",
+            Number(queries), *past, *new, "mixed",
         )  # fmt: skip
 
     def _cross_attention(self, layer: int, matrix: int) -> None:
@@ -135,11 +127,8 @@ class StepLaunches:
             )  # fmt: skip
             return
         self._add(
-            "cross_many", (spec.heads, self._chunks, self._lines // _MANY), 128, "query",
-            "memory_length", Number(self._queries), *memory, frames, slots, "pieces", "scores",
-        )  # fmt: skip
-        self._add(
-            "join", (self._lines, 1, 1), _THREADS, "pieces", Number(self._chunks), slots, "mixed",
+            "cross_many", (spec.heads, -(-self._queries // _SOME), self._rows), _THREADS, "query",
+            "memory_length", Number(self._queries), *memory, frames, slots, "mixed", "scores",
             "shares",
         )  # fmt: skip
         self._lined("mix_out", out, "mixed", matrix, "x")
@@ -160,7 +149,6 @@ class StepLaunches:
         grid: tuple[int, int, int],
         threads: int,
         *given: str | int,
-        shared: int = 0,
     ) -> None:
         arguments = [self._at[each] if isinstance(each, str) else each for each in given]
-        self._made.append(Launch(kernel, grid, threads, arguments, shared))
+        self._made.append(Launch(kernel, grid, threads, arguments))

@@ -9,9 +9,12 @@
 // WIDTH, HEADS, DIM (padded head dimension), ROTARY, INNER, PAST, VOCABULARY, ALIGNED
 // (number of alignment heads), LOG2_THETA, EPSILON.
 //
-// Matrices are (in, out), row-major; caches (rows, HEADS, PAST, DIM); memory (rows, HEADS,
-// frames, DIM); activations (rows · queries, …) float32, called lines here. A kernel named
-// `…_many` takes MANY lines a block, the other one line: their number is a multiple of that.
+// Matrices are (in, out), packed; the table is (VOCABULARY, WIDTH); caches (rows, HEADS, PAST,
+// DIM); memory (rows, HEADS, frames, DIM); activations (rows · queries, …) float32, called lines
+// here. A kernel named `…_many` takes several lines a block, MANY where it does not say how
+// many, the other one line: their number is a multiple of MANY.
+
+#include "common.cuh"
 
 #define ALL (HEADS * DIM)
 #define COLUMNS 16
@@ -21,69 +24,6 @@
 #define CHUNKS 32
 #define MANY 8
 #define WARPS (THREADS / 32)
-#define NOTHING (-3.0e38f)
-#define FULL 0xffffffffu
-
-typedef long long int64;
-
-#if HALF
-typedef unsigned short T;
-struct alignas(16) Eight { unsigned int word[4]; };
-
-__device__ __forceinline__ float wide(T value) {
-    float result;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value));
-    return result;
-}
-__device__ __forceinline__ T narrow(float value) {
-    T result;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(value));
-    return result;
-}
-__device__ __forceinline__ void unpack(const Eight &packed, float *out) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        out[2 * i] = wide((T)(packed.word[i] & 0xffffu));
-        out[2 * i + 1] = wide((T)(packed.word[i] >> 16));
-    }
-}
-#else
-typedef float T;
-struct alignas(16) Eight { float value[8]; };
-
-__device__ __forceinline__ float wide(T value) { return value; }
-__device__ __forceinline__ T narrow(float value) { return value; }
-__device__ __forceinline__ void unpack(const Eight &packed, float *out) {
-#pragma unroll
-    for (int i = 0; i < 8; i++) out[i] = packed.value[i];
-}
-#endif
-
-// Where kernels may overlap, the next one begins once every block of this one did, and gets as
-// far as `after_previous`: until then it may only read what no kernel of the pass writes.
-__device__ __forceinline__ void let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-__device__ __forceinline__ void after_previous() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-    for (int step = 16; step; step >>= 1) value += __shfl_xor_sync(FULL, value, step);
-    return value;
-}
-
-__device__ __forceinline__ float most_of_warp(float value) {
-#pragma unroll
-    for (int step = 16; step; step >>= 1)
-        value = fmaxf(value, __shfl_xor_sync(FULL, value, step));
-    return value;
-}
 
 // The warps' parts of LINES lines of COLUMNS columns, added up.
 template <int LINES>
@@ -96,19 +36,6 @@ __device__ __forceinline__ float met(float (*meet)[WARPS][COLUMNS]) {
             total += meet[threadIdx.x / COLUMNS][warp][threadIdx.x % COLUMNS];
     return total;
 }
-
-#if HALF
-// sum (16 × 8) += left (16 × 16, in the layout of mma) · right: `right` is where this thread's
-// pair of a line of 16 values lies.
-__device__ __forceinline__ void multiply(
-    float (&sum)[4], const unsigned int (&left)[4], const T *right) {
-    unsigned int low = *(const unsigned int *)right, high = *(const unsigned int *)(right + 8);
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(low), "r"(high));
-}
-#endif
 
 // COLUMNS columns of (LINES lines) · matrix, by one block. The weights are asked for when it is
 // made, so that they arrive while the kernel does what comes first. `times` takes the lines
@@ -184,7 +111,10 @@ struct Product<SIZE, MANY> : Weights<SIZE> {
 #pragma unroll
         for (int i = 0; i < this->COUNT; i++) {
             int row = (warp + i * WARPS) * 16 + pair;
-            if (row < SIZE) multiply(sum, this->piece[i].word, x + column * PITCH + row);
+            if (row < SIZE) {
+                const unsigned int *at = (const unsigned int *)(x + column * PITCH + row);
+                multiply(sum, this->piece[i].word, at[0], at[4]);
+            }
         }
         meet[pair][warp][column] = sum[0];
         meet[pair + 1][warp][column] = sum[1];
@@ -421,112 +351,7 @@ extern "C" __global__ void __launch_bounds__(PAST) self_mix(
     }
 }
 
-// Rotate the queries in place; put keys and values of all lines of a row in its new cache,
-// behind what was there. One block for each head and 16 places of a row's cache, one thread
-// for each pair of a place that is rotated together.
-extern "C" __global__ void __launch_bounds__(8 * ROTARY) append(
-    float *qkv, const int64 *position, int queries, const T *past_k, const T *past_v, T *new_k,
-    T *new_v) {
-    int head = blockIdx.x, row = blockIdx.z, pair = threadIdx.x % (ROTARY / 2);
-    int place = blockIdx.y * 16 + threadIdx.x / (ROTARY / 2);
-    let_next_begin();
-    int query = place - (int)position[row];
-    size_t at = (((size_t)row * HEADS + head) * PAST + place) * DIM;
-    if (query < 0) {
-        for (int i = pair * 8; i < DIM; i += ROTARY * 4) {
-            *(Eight *)(new_k + at + i) = *(const Eight *)(past_k + at + i);
-            *(Eight *)(new_v + at + i) = *(const Eight *)(past_v + at + i);
-        }
-        return;
-    }
-    if (query >= queries) return;
-    after_previous();
-    float *in = qkv + ((size_t)row * queries + query) * 3 * ALL + head * DIM;
-    float angle = (float)place * exp2f(-2.f * pair / ROTARY * LOG2_THETA), sine, cosine;
-    sincosf(angle, &sine, &cosine);
-    int other = pair + ROTARY / 2;
-    float a = in[pair], b = in[other], c = in[ALL + pair], d = in[ALL + other];
-    in[pair] = a * cosine - b * sine;
-    in[other] = b * cosine + a * sine;
-    new_k[at + pair] = narrow(c * cosine - d * sine);
-    new_k[at + other] = narrow(d * cosine + c * sine);
-    for (int i = ROTARY + pair; i < DIM; i += ROTARY / 2) new_k[at + i] = narrow(in[ALL + i]);
-    for (int i = pair; i < DIM; i += ROTARY / 2) new_v[at + i] = narrow(in[2 * ALL + i]);
-}
-
-// The mix of KEYS keys for one query, by one warp: weights into `weight`, then two dimensions
-// a lane. `seen` is how many keys count; `most` and `total` are the softmax's.
-template <int KEYS>
-__device__ __forceinline__ void mixed_by_warp(
-    const float *query, const float (*keys)[DIM + 1], const float (*values)[DIM + 1], int seen,
-    float *weight, float *scores, float &most, float &total, float (&sum)[2]) {
-    int lane = threadIdx.x & 31;
-    float score[KEYS / 32];
-    most = NOTHING;
-#pragma unroll
-    for (int j = 0; j < KEYS / 32; j++) {
-        int key = lane + 32 * j;
-        score[j] = 0.f;
-#pragma unroll
-        for (int i = 0; i < DIM; i++) score[j] += query[i] * keys[key][i];
-        if (key >= seen) score[j] = NOTHING;
-        if (scores && key < seen) scores[key] = score[j];
-        most = fmaxf(most, score[j]);
-    }
-    most = most_of_warp(most);
-    total = 0.f;
-#pragma unroll
-    for (int j = 0; j < KEYS / 32; j++) {
-        float each = lane + 32 * j < seen ? expf(score[j] - most) : 0.f;
-        weight[lane + 32 * j] = each;
-        total += each;
-    }
-    total = sum_of_warp(total);
-    __syncwarp();
-    sum[0] = sum[1] = 0.f;
-    int last = min(KEYS, seen);
-    for (int key = 0; key < last; key++) {
-        sum[0] += weight[key] * values[key][lane];
-        if (lane < DIM - 32) sum[1] += weight[key] * values[key][lane + 32];
-    }
-}
-
-// Self-attention of one head for `queries` lines of a row: a warp for each of a block's lines.
-extern "C" __global__ void __launch_bounds__(128) self_mix_many(
-    const float *qkv, const int64 *position, int queries, const T *new_k, const T *new_v,
-    float *mixed) {
-    extern __shared__ float shared[];
-    float(*keys)[DIM + 1] = (float(*)[DIM + 1])shared;
-    float(*values)[DIM + 1] = keys + PAST;
-    float(*weight)[PAST] = (float(*)[PAST])(values + PAST);
-    float(*query)[DIM] = (float(*)[DIM])(weight + 4);
-    int head = blockIdx.x, row = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
-    int line = blockIdx.y * 4 + warp, first = (int)position[row];
-    int most_seen = min(PAST, first + blockIdx.y * 4 + 4);
-    size_t base = ((size_t)row * HEADS + head) * PAST * DIM;
-    let_next_begin();
-    after_previous();
-    for (int i = threadIdx.x; i < most_seen * DIM / 8; i += 128) {
-        float eight[8];
-        int key = i * 8 / DIM, column = i * 8 % DIM;
-        unpack(*(const Eight *)(new_k + base + i * 8), eight);
-#pragma unroll
-        for (int c = 0; c < 8; c++) keys[key][column + c] = eight[c];
-        unpack(*(const Eight *)(new_v + base + i * 8), eight);
-#pragma unroll
-        for (int c = 0; c < 8; c++) values[key][column + c] = eight[c];
-    }
-    const float *in = qkv + ((size_t)row * queries + line) * 3 * ALL + head * DIM;
-    query[warp][lane] = in[lane];
-    if (lane < DIM - 32) query[warp][lane + 32] = in[lane + 32];
-    __syncthreads();
-    float most, total, sum[2];
-    int seen = min(PAST, first + line + 1);
-    mixed_by_warp<PAST>(query[warp], keys, values, seen, weight[warp], 0, most, total, sum);
-    float *out = mixed + ((size_t)row * queries + line) * ALL + head * DIM;
-    out[lane] = sum[0] / total;
-    if (lane < DIM - 32) out[lane + 32] = sum[1] / total;
-}
+#include "many.cuh"
 
 // Cross-attention of one head over CHUNK frames: (most, total, mix) of them, to be joined.
 // `slot` is the head's place among the alignment heads (or -1): its scores are kept then.
@@ -617,51 +442,6 @@ extern "C" __global__ void __launch_bounds__(2 * CHUNK) cross(
     }
 }
 
-// The same for MANY lines of a row: each of the four warps takes MANY / 4 of them.
-extern "C" __global__ void __launch_bounds__(128) cross_many(
-    const float *queries, const int64 *length, int lines, const T *memory_k, const T *memory_v,
-    int frames, int slots, float *pieces, float *scores) {
-    __shared__ float keys[CHUNK][DIM + 1], values[CHUNK][DIM + 1];
-    __shared__ float weight[4][CHUNK], query[4][DIM];
-    int head = blockIdx.x, chunk = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
-    int groups = lines / MANY, row = blockIdx.z / groups, begin = blockIdx.z % groups * MANY;
-    let_next_begin();
-    int first = chunk * CHUNK, last = min(frames, (int)length[row]);
-    size_t base = (((size_t)row * HEADS + head) * frames + first) * DIM;
-    for (int i = threadIdx.x; i < CHUNK * DIM / 8; i += 128) {
-        float k[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f}, v[8] = {0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f, 0.f};
-        int key = i * 8 / DIM, column = i * 8 % DIM;
-        if (first + key < last) {
-            unpack(*(const Eight *)(memory_k + base + i * 8), k);
-            unpack(*(const Eight *)(memory_v + base + i * 8), v);
-        }
-#pragma unroll
-        for (int c = 0; c < 8; c++) keys[key][column + c] = k[c], values[key][column + c] = v[c];
-    }
-    after_previous();
-    __syncthreads();
-    int slot = slots >> (4 * head) & 15;
-    for (int each = warp; each < MANY; each += 4) {
-        size_t line = (size_t)row * lines + begin + each;
-        const float *in = queries + line * ALL + head * DIM;
-        query[warp][lane] = in[lane];
-        if (lane < DIM - 32) query[warp][lane + 32] = in[lane + 32];
-        __syncwarp();
-        float most, total, sum[2];
-        float *kept = slot == 15 ? 0 : scores + (line * ALIGNED + slot) * frames + first;
-        mixed_by_warp<CHUNK>(
-            query[warp], keys, values, last - first, weight[warp], kept, most, total, sum);
-        if (kept)
-            for (int key = lane; key < CHUNK && first + key < frames; key += 32)
-                if (first + key >= last) kept[key] = NOTHING;
-        float *out = pieces + ((line * HEADS + head) * gridDim.y + chunk) * (DIM + 2);
-        if (!lane) out[0] = most, out[1] = total;
-        out[2 + lane] = sum[0];
-        if (lane < DIM - 32) out[2 + lane + 32] = sum[1];
-        __syncwarp();
-    }
-}
-
 // The pieces of one line's cross-attention, joined into `out` (ALL values), by one block. With
 // `keep` the alignment heads' (most, total) are kept for `finish`.
 __device__ __forceinline__ void joined_pieces(
@@ -696,16 +476,7 @@ __device__ __forceinline__ void joined_pieces(
     }
 }
 
-// The pieces of cross-attention, joined: one block a line.
-extern "C" __global__ void __launch_bounds__(THREADS) join(
-    const float *pieces, int chunks, int slots, float *mixed, float *shares) {
-    int line = blockIdx.x;
-    let_next_begin();
-    after_previous();
-    joined_pieces(pieces, line, chunks, slots, true, mixed + (size_t)line * ALL, shares);
-}
-
-// x += (pieces, joined) · matrix, for one line: what `join` and `mix_out` do, in one launch.
+// x += (pieces, joined) · matrix, for one line.
 extern "C" __global__ void __launch_bounds__(THREADS) cross_out(
     const float *pieces, int chunks, int slots, const T *matrix, float *x, float *shares) {
     __shared__ float in[ALL];
@@ -850,10 +621,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
     for (int i = 0; i < WIDTH / 16; i++)
 #pragma unroll
         for (int tile = 0; tile < 4; tile++)
-            if (tile < tiles)
+            if (tile < tiles) {
+                int line = tile * MANY + (threadIdx.x & 31) / 4;
+                const T *at = in + line * P::PITCH + i * 16 + pair;
                 multiply(
-                    sum[tile], row[i],
-                    in + (tile * MANY + (threadIdx.x & 31) / 4) * P::PITCH + i * 16 + pair);
+                    sum[tile], row[i], *(const unsigned int *)at, *(const unsigned int *)(at + 8));
+            }
 #pragma unroll
     for (int tile = 0; tile < 4; tile++)
         if (tile < tiles) {

@@ -135,16 +135,15 @@ def test_a_longer_pass_takes_eight_lines_a_block(
     program.bind(buffers, stream)()
     stream.synchronize()
     layer = [
-        "normed_many", "append", "self_mix_many", "mix_out_many", "normed_many", "cross_many",
-        "join", "mix_out_many", "gated_many", "mlp_out_many",
+        "normed_many", "self_many", "mix_out_many", "normed_many", "cross_many", "mix_out_many",
+        "gated_many", "mlp_out_many",
     ]  # fmt: skip
     names = [each.name for each in gpu.launches]
     assert names == ["embed", *layer, *layer, "logits_many", "finish"]
     grids = {each.name: each.grid for each in gpu.launches}
     assert grids == {
-        "embed": (32, 1, 1), "normed_many": (5, 4, 1), "append": (2, 4, 2),
-        "self_mix_many": (2, 4, 2), "mix_out_many": (4, 4, 1), "cross_many": (2, BLOCKS, 4),
-        "join": (32, 1, 1), "gated_many": (6, 4, 1), "mlp_out_many": (4, 4, 1),
+        "embed": (32, 1, 1), "normed_many": (5, 4, 1), "self_many": (2, 1, 2),
+        "mix_out_many": (4, 4, 1), "cross_many": (2, 1, 2), "gated_many": (6, 4, 1), "mlp_out_many": (4, 4, 1),
         "logits_many": (2, 1, 1), "finish": (32, 1, 1),
     }  # fmt: skip
     _check_arguments(gpu, program, buffers)
