@@ -24,10 +24,10 @@ KEPT = 128
 """Graphs of one lane: more than the warm-up makes."""
 
 MOST = 16
-"""Single tokens that a chain has where the text is likely to be that long."""
+"""Single tokens of the longest chain."""
 
 LONG = 32
-"""Tokens of the longest pass that is not the first of an update."""
+"""Tokens of the longest check that is not the first of an update."""
 
 _ANSWERS = {"next_token": np.int64, "frame": np.int64, "logprob": np.float32, "margin": np.float32}
 
@@ -82,8 +82,8 @@ class Lane:
         self._tokens_at = 2 * _aligned(rows * 8)
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
         self._windows: dict[Pass, _Window] = {}
-        self.chains = tuple(sorted({device.chained, MOST if device.chained > 1 else 1}))
-        """How many single tokens may be decoded between two looks of the host."""
+        self.chains = _chains(device.chained)
+        """How many single tokens may be decoded between two looks of the host, ascending."""
         answers = max(_slot(rows * queries), max(self.chains) * _slot(rows))
         self._answers = Mirror(device, (answers,), np.uint8, "results")
         if device.rounds:
@@ -268,8 +268,9 @@ class Lane:
             self.encode(1, samples)
             frames = self.chain.shape.frames(samples)
             for queries in buckets.query_sizes:
-                # A long draft is only checked at the beginning, in the first turn.
-                for turn in (0, 1) if queries <= LONG else (0,):
+                # A draft is checked in the first turn; again only where each step has a look.
+                again = queries <= LONG and self.chains == (1,)
+                for turn in (0, 1) if queries == 1 or again else (0,):
                     for steps in self.chains if queries == 1 else (1,):
                         self.decode(Pass(1, queries, frames, turn, steps))
             self.stream.synchronize()
@@ -301,6 +302,11 @@ class Lane:
             for half, kind in enumerate("kv")
             for index in range(layers)
         }
+
+
+def _chains(chained: int) -> tuple[int, ...]:
+    """The lengths of chains on a device that runs so many steps at least."""
+    return tuple(sorted({chained, min(2 * chained, MOST), MOST})) if chained > 1 else (1,)
 
 
 def _aligned(count: int, itemsize: int = 1) -> int:

@@ -23,6 +23,9 @@ Audio = Seq[NDArray[np.float32]]
 LIKELY = 3.0
 """Tokens a second of audio that most speech has at least."""
 
+NEW = 2
+"""Tokens that follow a draft more often than not."""
+
 
 class Runner:
     """One lane of a chain: one batch of updates at a time, from one thread at a time."""
@@ -94,6 +97,7 @@ class _Decoding:
         self._updates = updates
         self._frames = frames
         self._turn = 0
+        self._checked = False
         self._aligned = any(update.align for update in updates)
         self._sequences = [
             Sequence(
@@ -121,6 +125,11 @@ class _Decoding:
         lane = self._lane
         count = 1 + max(row for row, each in enumerate(self._sequences) if not each.done)
         active = [each for each in self._sequences[:count] if not each.done]
+        if self._checked and lane.chains[-1] > 1:
+            # A draft that was refused once is refused again too often: each time costs a look
+            # and as much as two steps, of which many go with one look.
+            for each in active:
+                each.step()
         queries = max(len(each.feed()) for each in active)
         shape = Pass(
             lane.buckets.rows(count),
@@ -142,14 +151,18 @@ class _Decoding:
         real = sum(self._deliver(shape, step, count) for step in range(shape.steps))
         lane.filled("queries", shape.count * shape.steps, real)
         self._turn = (self._turn + shape.steps) % 2
+        self._checked = True
         return mark
 
     def _steps(self) -> int:
         """Single tokens before the host looks: as many as it likely takes, of what there is."""
         chains = self._lane.chains
         rate = self._lane.chain.shape.rate
-        likely = min(
-            LIKELY * (update.end - update.start) / rate - len(sequence.tokens)
+        likely = max(
+            max(
+                LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
+                sequence.guessed + NEW,
+            )
             for update, sequence in zip(self._updates, self._sequences, strict=True)
             if not sequence.done
         )

@@ -51,6 +51,11 @@ class Sequence:
         """Whether the next pass feeds a single token: there is no guess to check."""
         return len(self._fed) == 1
 
+    @property
+    def guessed(self) -> int:
+        """Tokens of the draft that may still come."""
+        return len(self._draft) + self._offer
+
     def step(self) -> None:
         """Feed only the newest token next; a guess that goes with it waits."""
         if self._offer:

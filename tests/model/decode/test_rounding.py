@@ -6,7 +6,7 @@ import pytest
 from edge_runtime.audio import RATE
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Chain, Size
-from edge_runtime.device.onnx import OnnxDevice
+from edge_runtime.device.onnx import HostStream, OnnxDevice
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 
@@ -18,12 +18,22 @@ def clips(spoken) -> list[np.ndarray]:
     return [spoken(name) for name in CLIPS]
 
 
+class _Watched(HostStream):
+    """Counts the looks of the host, as a GPU's does."""
+
+    def synchronize(self) -> None:
+        self.counters.waits += 1
+
+
 class _Rounding(OnnxDevice):
     """The CPU, told to do as a GPU does: few shapes, several steps between looks."""
 
     batches = True
     rounds = True
     chained = 4
+
+    def stream(self) -> HostStream:
+        return _Watched()
 
 
 def test_rounded_shapes_and_chains_of_steps_say_the_same(
@@ -47,6 +57,30 @@ def test_rounded_shapes_and_chains_of_steps_say_the_same(
     before = rounding.lane.graphs.use.misses
     decode(rounding, clips[0])
     assert rounding.lane.graphs.use.misses == before
+
+
+def test_a_draft_is_checked_once_where_steps_are_chained(loaded, decode, clips, runner) -> None:
+    """Then chains as long as what is left of it: 4, 8 or 16 steps, and more while it goes on."""
+    chain = Chain(_Rounding(lanes=1), Store().graphs(load_recipe(loaded.name)))
+    rounding = Runner(chain, Size(1, 17 * RATE))
+    assert rounding.lane.chains == (4, 8, 16)
+    clip = clips[0][: 2 * RATE]
+    (wanted,) = decode(runner, clip)
+    count = len(wanted.tokens)
+    assert count == 7
+    # The end mark is a step of its own: 0, 1, 5 in two chains of 4, 7 in one of 8.
+    for right, looks in ((count, 1), (count - 1, 2), (2, 3), (0, 2)):
+        draft = (*wanted.tokens[:right], 77, *wanted.tokens[right + 1 :])[:count]
+        (found,) = decode(rounding, clip, draft=draft)
+        assert found.tokens == wanted.tokens
+        assert found.cost.accepted == right
+        steps = count - right
+        assert (found.cost.passes, found.cost.steps) == (1 + steps, steps)
+        assert found.cost.waits == looks
+    # Where every step has its look, what is left is checked again.
+    (again,) = decode(runner, clip, draft=draft)
+    assert again.tokens == wanted.tokens
+    assert again.cost.passes < found.cost.passes
 
 
 def test_word_times_come_from_chains_of_steps_too(loaded, decode, clips, runner) -> None:
