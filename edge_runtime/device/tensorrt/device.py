@@ -74,7 +74,7 @@ class TensorRTDevice(CudaDevice):
         self.chained = chained or CHAINED
         self._kernels = kernels
         self._trouble = Trouble(driver)
-        self._logger = make_logger(found, self._trouble)
+        self._logger = make_logger(found, self._trouble.said)
         self._allocator = make_allocator(found, self, self._trouble)
         with driver.current():
             self._runtime = found.api.Runtime(self._logger)

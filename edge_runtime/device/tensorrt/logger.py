@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from edge_runtime.device.tensorrt.module import TensorRT
-from edge_runtime.device.tensorrt.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
@@ -20,10 +20,12 @@ _LEVELS = {
 }
 
 
-def make_logger(tensorrt: TensorRT, trouble: Trouble | None = None) -> Any:
-    """An `ILogger` that writes to this module's log, and tells errors to `trouble`, too.
+def make_logger(
+    tensorrt: TensorRT, failed: Callable[[str], None] | None = None, *, aloud: bool = True
+) -> Any:
+    """An `ILogger` that writes to this module's log, and tells errors to `failed`, too.
 
-    It must outlive every object made with it.
+    Unless `aloud`, all of it is for those who debug. It must outlive every object made with it.
     """
     base = tensorrt.api.ILogger
 
@@ -34,8 +36,8 @@ def make_logger(tensorrt: TensorRT, trouble: Trouble | None = None) -> Any:
         # Called by the library: what is raised here would go nowhere.
         def log(self, severity: Any, msg: str) -> None:
             level = _LEVELS.get(severity.name, logging.WARNING)
-            if trouble is not None and level >= logging.ERROR:
-                trouble.said(msg)
-            _log.log(level, "%s", msg)
+            if failed is not None and level >= logging.ERROR:
+                failed(msg)
+            _log.log(level if aloud else logging.DEBUG, "%s", msg)
 
     return Logger()

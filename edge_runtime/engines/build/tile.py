@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from edge_runtime.device.tensorrt.logger import make_logger
 from edge_runtime.device.tensorrt.module import TensorRT
 from edge_runtime.engines.build.contract import Signature, Tensor, check
 from edge_runtime.engines.build.profiles import Ranges
@@ -84,7 +85,8 @@ def _build(
     advanced: Callable[[float], None],
 ) -> Any:
     trt = work.tensorrt.api
-    logger = _logger(trt)
+    said: list[str] = []
+    logger = make_logger(work.tensorrt, said.append, aloud=False)
     builder = trt.Builder(logger)
     network = parse(trt, builder, logger, path)
     check(path.stem, signature, found(network))
@@ -97,13 +99,13 @@ def _build(
     if monitor is not None:
         config.progress_monitor = monitor
 
-    def made() -> Any:
+    def serialised() -> Any:
         with work.current():
             return builder.build_serialized_network(network, config)
 
-    plan = _stoppable(made, stop)
+    plan = _stoppable(serialised, stop)
     if plan is None:
-        raise _refused(path.stem, logger.said, work.workspace)
+        raise _refused(path.stem, said, work.workspace)
     if work.tensorrt.flavour == "tensorrt":
         work.timings.content = bytes(config.get_timing_cache().serialize())
     advanced(1.0)
@@ -167,22 +169,6 @@ def _profile(builder: Any, signature: Signature, each: Ranges) -> Any:
         )
         profile.set_shape(name, least, usual, most)
     return profile
-
-
-def _logger(trt: Any) -> Any:
-    class Logger(trt.ILogger):  # type: ignore[misc]
-        """Keeps errors, of whatever thread; the rest is for those who debug a build."""
-
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-            self.said: list[str] = []
-
-        def log(self, severity: Any, msg: str) -> None:
-            if severity.name in ("ERROR", "INTERNAL_ERROR"):
-                self.said.append(msg)
-            _log.debug("%s", msg)
-
-    return Logger()
 
 
 def _monitor(trt: Any, stop: threading.Event, advanced: Callable[[float], None]) -> Any:

@@ -26,7 +26,6 @@ PARAMETERS: dict[str, str | None] = {
 PARAMETERS_OF = {("tile.py", "config"): "IBuilderConfig"}
 RESULTS: dict[str, str | None] = {
     "_build": "IHostMemory",
-    "_logger": "ILogger",
     "_monitor": "IProgressMonitor",
     "_profile": "IOptimizationProfile",
     "_runtime_config": "IRuntimeConfig",
@@ -36,6 +35,7 @@ RESULTS: dict[str, str | None] = {
     "make_allocator": "IGpuAllocator",
     "make_logger": "ILogger",
     "parse": "INetworkDefinition",
+    "serialised": "IHostMemory",
 }
 ATTRIBUTES = {
     "api": MODULE,

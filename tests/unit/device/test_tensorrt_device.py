@@ -13,6 +13,7 @@ from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.device.tensorrt import device as module
+from edge_runtime.device.tensorrt.logger import make_logger
 from edge_runtime.errors import DeviceError, DeviceLost, ModelDamaged, ModelMissing
 from tests.fakes import tensorrt as fake
 from tests.fakes.cuda_names import CUresult
@@ -216,6 +217,14 @@ def test_what_the_library_says_is_logged(
         ("DEBUG", "about INFO"),
         ("DEBUG", "about VERBOSE"),
     ]
+    caplog.clear()
+    failed: list[str] = []
+    logger = make_logger(tensorrt_device.tensorrt, failed.append, aloud=False)
+    with caplog.at_level(logging.DEBUG, "edge_runtime.device.tensorrt"):
+        for severity in fake.ILogger.Severity:
+            logger.log(severity, severity.name)
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    assert failed == ["INTERNAL_ERROR", "ERROR"]
     # The first one is the reason of what fails next; an old one is not.
     with pytest.raises(ModelDamaged) as raised:
         tensorrt_device.load(engine(fails=["deserialize"]))

@@ -118,7 +118,7 @@ def test_the_real_module_makes_what_we_subclass(
         def give(self, pointer: int) -> None:
             raise AssertionError(pointer)
 
-    logger = make_logger(tensorrt, Heard())  # type: ignore[arg-type]
+    logger = make_logger(tensorrt, said.append)
     allocator = make_allocator(tensorrt, Memory(), Heard())  # type: ignore[arg-type]
     runtime = real.Runtime(logger)
     runtime.gpu_allocator = allocator

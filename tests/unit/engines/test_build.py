@@ -380,14 +380,14 @@ class TestTile:
         self, made_up, made_up_store, rows, fails, monkeypatch
     ) -> None:
         alive: weakref.WeakSet = weakref.WeakSet()
-        make = one_tile._logger
+        make = one_tile.make_logger
 
-        def recorded(api):
-            logger = make(api)
+        def recorded(*arguments, **options):
+            logger = make(*arguments, **options)
             alive.add(logger)  # a builder keeps its logger, a network its builder
             return logger
 
-        monkeypatch.setattr(one_tile, "_logger", recorded)
+        monkeypatch.setattr(one_tile, "make_logger", recorded)
         small = replace(work(), workspace=32 * MB)
         path = made_up_store.graphs(made_up) / "encoder.onnx"
         most = ranges(made_up, rows, 16_000 * (600 if fails else 1))
