@@ -161,6 +161,11 @@ class Session:
         hearing = self._endpointer
         return self._segments.wants(hearing.heard_samples, hearing.last, silent=hearing.silent)
 
+    @property
+    def at_rest(self) -> bool:
+        """All that was fed was heard, and of that nothing is to be decoded, or is being."""
+        return not self.due and self.wants is None and self._segments.at_rest
+
     def take(self) -> Update | None:
         """The update that `wants` announced; it counts as in flight until `accept`."""
         purpose = self.wants

@@ -53,6 +53,11 @@ class Segments:
         return sum(segment.result is None for segment in self._pending)
 
     @property
+    def at_rest(self) -> bool:
+        """Nothing is being decoded, and no final is still to come."""
+        return self._flight is None and not self._pending
+
+    @property
     def oldest(self) -> int | None:
         """The first sample that one of them may still read, `None` where there is no segment."""
         if self._pending:

@@ -74,7 +74,8 @@ class CudaDevice:
         self._arena = Arena(driver, self.budget)
         self._streams: list[CudaStream] = []
         self._modules: list[Module] = []
-        self._gather: Gather | None = None
+        self.gathering: Gather | None = None
+        """The kernel that reads staged audio where it lies, after `gather`."""
         # Memory is zeroed here, so that no stream at work waits for it.
         self._chores = driver.stream()
         self._closed = False
@@ -122,7 +123,7 @@ class CudaDevice:
         """Let one kernel read staged audio where it lies; False, with a warning, where none can."""
         try:
             code = compiled(SOURCE, self.driver.capability, {})
-            self._gather = Gather(self.module(code, [KERNEL]))
+            self.gathering = Gather(self.module(code, [KERNEL]))
         except DeviceLost:
             raise
         except (MissingExtra, DeviceError) as error:
@@ -173,7 +174,7 @@ class CudaDevice:
 
     def _gathered(self, pieces: Sequence[Samples], row: int, size: int, stream: CudaStream) -> bool:
         """Whether a kernel could do it: where it was asked for, and sees all that there is."""
-        if self._gather is None or not size:
+        if self.gathering is None or not size:
             return False
         seen: list[tuple[int, int]] = []
         for piece in pieces:
@@ -184,7 +185,7 @@ class CudaDevice:
                 return False
             seen.append((at, piece.size))
         self.driver.current()
-        self._gather(row, size // FLOAT32.itemsize, seen, stream.handle)
+        self.gathering(row, size // FLOAT32.itemsize, seen, stream.handle)
         return True
 
     def _copied(self, pieces: Sequence[Samples], row: int, size: int, stream: CudaStream) -> None:
@@ -215,7 +216,7 @@ class CudaDevice:
         for stream in self._streams:
             stream.close()
         self._streams.clear()
-        self._gather = None
+        self.gathering = None
         for module in self._modules:
             module.close()
         self._modules.clear()

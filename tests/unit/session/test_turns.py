@@ -1,5 +1,6 @@
 """A turn from its first sound to its endpoint: partials, early finish, late results."""
 
+import numpy as np
 import pytest
 
 from edge_runtime.audio import FRAME, RATE
@@ -209,6 +210,29 @@ def test_an_update_asks_for_the_newest_audio(open_client) -> None:
     client.speak(40)
     assert client.take(Purpose.PARTIAL).end == 80 * FRAME
     assert client.session.wants is None  # one at a time
+
+
+def test_a_session_is_at_rest_when_all_of_it_was_heard_and_answered(open_client) -> None:
+    client = open_client(Options(partials=True), auto=False)
+    session = client.session
+    assert session.at_rest
+    session.feed(np.zeros(FRAME - 1, np.float32))
+    assert session.at_rest  # no whole frame
+    session.feed(np.zeros(1, np.float32))
+    assert not session.at_rest
+    session.heard(0.02)
+    assert session.at_rest
+    client.speak(20)
+    assert not session.at_rest  # a partial is wanted
+    update = client.take(Purpose.PARTIAL)
+    assert not session.at_rest  # and is under way
+    client.answer(update)
+    assert session.at_rest
+    client.stop()
+    final = client.take(Purpose.FINAL)
+    assert not session.at_rest
+    client.answer(final)
+    assert session.at_rest
 
 
 def test_noise_is_no_turn(open_client) -> None:

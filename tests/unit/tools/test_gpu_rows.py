@@ -173,7 +173,7 @@ def test_every_way_to_compute_is_in_the_table_and_the_defaults_come_back(bench: 
     }  # fmt: skip
     assert all(value > 0 for value in found.values())
     assert (made.device.chained, made.device.graphs, made.runner.lane.tiled) == before
-    assert made.device._gather is None
+    assert made.device.gathering is None
 
 
 def test_the_floors_of_a_step_and_which_one_binds(bench: Bench):

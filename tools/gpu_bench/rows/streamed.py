@@ -18,7 +18,6 @@ from edge_runtime.decode.update import Cost
 from edge_runtime.events import Final, Partial
 from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import Options, Runtime
-from edge_runtime.session import Session
 from gpu_bench import timing
 from gpu_bench.bench import Bench
 from gpu_bench.reference import Clip
@@ -116,17 +115,11 @@ async def _play(runtime: Runtime, bench: Bench, clip: Clip) -> tuple[str, int]:
     for start in range(0, len(pcm), PIECE):
         await stream.feed(pcm[start : start + PIECE])
         # Nothing tells of a session at rest.
-        while _at_work(stream.session) and not stream.session.closed:  # noqa: ASYNC110
+        while not stream.session.at_rest and not stream.session.closed:  # noqa: ASYNC110
             await asyncio.sleep(0.0005)
     stream.stop()
     await reading
     return " ".join(finals), shown
-
-
-def _at_work(session: Session) -> bool:
-    """Whether anything fed is still to be heard, or decoded."""
-    flying = getattr(getattr(session, "_segments", None), "_flight", None)
-    return bool(session.due) or session.wants is not None or flying is not None
 
 
 def _say(bench: Bench, grown: Scrape, costs: list[Cost], precision: str) -> None:

@@ -104,7 +104,7 @@ def _gather(bench: Bench) -> None:
     precision = bench.precisions[-1]
     made, segment = bench.bed(precision), bench.segment(precision)
     # What the device has now comes back afterwards.
-    with changed(made.device, "_gather", None):
+    with changed(made.device, "gathering", None):
         for way in ("copy", "kernel"):
             if way == "kernel" and not made.device.gather():
                 raise DeviceError("no kernel gathers audio here", "The log says why.")
