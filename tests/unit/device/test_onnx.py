@@ -34,29 +34,6 @@ def test_memory_is_zeroed_and_shaped(device: OnnxDevice) -> None:
     assert not buffer.host.any()
 
 
-def test_views_share_memory(device: OnnxDevice) -> None:
-    buffer = device.alloc((4, 6), np.float32)
-    view = buffer.view((2, 3), offset=6)
-    view.host[:] = 5.0
-    assert buffer.host[1].tolist() == [5.0] * 6
-    inner = view.view((3,), offset=3)
-    assert np.shares_memory(inner.host, buffer.host)
-    inner.host[:] = 7.0
-    assert buffer.host[1].tolist() == [5.0, 5.0, 5.0, 7.0, 7.0, 7.0]
-    assert buffer.host.sum() == 36.0
-
-
-def test_a_view_does_not_leave_its_buffer(device: OnnxDevice) -> None:
-    buffer = device.alloc((4, 6), np.float32)
-    assert buffer.view((24,)).shape == (24,)
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((25,))
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((2, 3), offset=12).view((7,), offset=6)
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((2,), offset=-1)
-
-
 def test_memory_that_is_not_there(device: OnnxDevice) -> None:
     with pytest.raises(DeviceError, match=f"{4 << 50} bytes.*Close"):
         device.alloc((1 << 50,), np.float32)

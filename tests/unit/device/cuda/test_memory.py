@@ -62,40 +62,10 @@ def test_on_an_integrated_gpu_pinned_memory_is_mapped(library: str, gpu: FakeGpu
     gpu.check_released()
 
 
-def test_views_share_memory(device: CudaDevice) -> None:
-    buffer = device.alloc((4, 6), np.float32, "pinned")
-    view = buffer.view((2, 3), offset=6)
-    view.host[:] = 5.0
-    assert buffer.host[1].tolist() == [5.0] * 6
-    inner = view.view((3,), offset=3)
-    assert np.shares_memory(inner.host, buffer.host)
-    inner.host[:] = 7.0
-    assert buffer.host[1].tolist() == [5.0, 5.0, 5.0, 7.0, 7.0, 7.0]
-    assert inner.pointer == buffer.pointer + (6 + 3) * 4
-
-
-def test_views_read_the_bytes_as_another_type(device: CudaDevice) -> None:
+def test_a_view_begins_where_its_type_may(device: CudaDevice) -> None:
     buffer = device.alloc((4,), np.int64, "pinned")
-    buffer.host[:] = 1, 2, 3, 1 << 32
-    assert buffer.view((4,), 2, np.int32).host.tolist() == [3, 0, 0, 1]
-    inner = buffer.view((8,), dtype=np.uint8).view((1,), offset=0, dtype=np.int64)
-    assert (inner.dtype, inner.host[0]) == (np.int64, 1)
     with pytest.raises(DeviceError, match="at byte 4 is not aligned"):
         buffer.view((8,), dtype=np.int32).view((1,), 1, np.int64)
-
-
-@pytest.mark.parametrize("kind", ["pinned", "device"])
-def test_a_view_does_not_leave_its_buffer(device: CudaDevice, kind: str) -> None:
-    buffer = device.alloc((4, 6), np.float32, kind)  # type: ignore[arg-type]
-    assert buffer.view((24,)).shape == (24,)
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((25,))
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((2, 3), offset=12).view((7,), offset=6)
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((2,), offset=-1)
-    with pytest.raises(DeviceError, match="leaves a buffer"):
-        buffer.view((13,), dtype=np.float64)
 
 
 def test_memory_lives_as_long_as_a_view_or_an_array(device: CudaDevice, gpu: FakeGpu) -> None:
