@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from edge_runtime.engines.export import PRECISIONS
+from edge_runtime.engines.export.moonshine import shape
 from edge_runtime.engines.recipe import MoonshineRecipe
 from edge_runtime.errors import DeviceError
 
@@ -72,14 +72,13 @@ def signatures(recipe: MoonshineRecipe, precision: str) -> dict[str, Signature]:
             {"hidden": Tensor(working, ("B", "Q", dims.width))},
         ),
     }
-    ends = tuple(accumulate(recipe.decoder_tiles))
-    for first, end in zip((0, *ends), ends, strict=False):
-        made[f"layers_{first}_{end}"] = _decoder(recipe, working, first, end)
+    for layers in shape(recipe).tiles:
+        made[f"layers_{layers.start}_{layers.stop}"] = _decoder(recipe, working, layers)
     return made
 
 
-def _decoder(recipe: MoonshineRecipe, working: np.dtype[Any], first: int, end: int) -> Signature:
-    dims, layers = recipe.architecture, range(first, end)
+def _decoder(recipe: MoonshineRecipe, working: np.dtype[Any], layers: range) -> Signature:
+    dims = recipe.architecture
     wide, count = np.dtype(np.float32), np.dtype(np.int64)
     hidden = Tensor(working, ("B", "Q", dims.width))
     cache = Tensor(working, ("B", dims.heads, dims.past, dims.padded_head_dim))
@@ -89,10 +88,10 @@ def _decoder(recipe: MoonshineRecipe, working: np.dtype[Any], first: int, end: i
     inputs |= dict.fromkeys(_layered("past", layers), cache)
     inputs |= dict.fromkeys(_layered("memory", layers), memory)
     outputs = dict.fromkeys(_layered("new", layers), cache) | {"position_next": row}
-    if any(layer < first for layer, _ in recipe.alignment_heads):
+    if any(layer < layers.start for layer, _ in recipe.alignment_heads):
         inputs["align_past"] = align
-    aligned = any(layer < end for layer, _ in recipe.alignment_heads)
-    if end < dims.decoder_layers:
+    aligned = any(layer < layers.stop for layer, _ in recipe.alignment_heads)
+    if layers.stop < dims.decoder_layers:
         outputs["hidden_next"] = hidden
         if aligned:
             outputs["align_next"] = align
