@@ -47,7 +47,8 @@ class Chain:
         self._trial = threading.Lock()
         self._tiled: frozenset[int] | None = None
         table = np.load(folder / "table.npy")
-        self.dtype = table.dtype
+        # The table may be of integers; what the layers hand on is not.
+        self.dtype = self.embedding.outputs["hidden"].dtype
         self.table = device.alloc(table.shape, table.dtype)
         self._fill_table(table)
 

@@ -18,6 +18,7 @@ _DTYPES = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
     "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
     "tensor(bool)": np.bool_,
 }
 

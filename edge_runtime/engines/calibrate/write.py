@@ -1,0 +1,88 @@
+"""A complete folder of graphs in the precisions of a scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from edge_runtime.engines import weights as readers
+from edge_runtime.engines.calibrate import scheme as schemes
+from edge_runtime.engines.calibrate.quantise import Spelling, quantised, roundings, table_of
+from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
+from edge_runtime.engines.calibrate.sites import weights as of_graph
+from edge_runtime.engines.export import PRECISIONS, moonshine
+from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.vocabulary import read_vocabulary
+from edge_runtime.engines.weights import Weights
+from edge_runtime.errors import CalibrationError
+
+
+@dataclass(frozen=True)
+class Floats:
+    """The float32 graphs of a model by name, and the weights of all their products."""
+
+    graphs: dict[str, Any]
+    weights: dict[str, NDArray[np.float32]]
+
+
+def floats(recipe: MoonshineRecipe, arrays: Weights) -> Floats:
+    """What is measured, rounded and searched, from a model's weights."""
+    tiles = moonshine.tiles(recipe, arrays, np.float32)
+    graphs = {name: made().model() for name, made in tiles.items()}
+    weights: dict[str, NDArray[np.float32]] = {TABLE: moonshine.table(arrays, np.float32)}
+    for model in graphs.values():
+        weights |= of_graph(model)
+    return Floats(graphs, weights)
+
+
+def write(
+    recipe: MoonshineRecipe,
+    weights: Path,
+    scheme: Scheme,
+    out: Path,
+    spelling: Spelling,
+    base: str = "fp32",
+) -> None:
+    """Write tiles, table, shape, vocabulary and the scheme into the folder `out`.
+
+    `base` is the floating type of what the scheme leaves alone. Raises as `export` does, and
+    `CalibrationError` for a scheme that names products which the model has not.
+    """
+    write_tiles(recipe, readers.read(recipe, weights), scheme, out, spelling, base)
+    (out / "vocabulary.json").write_bytes(msgspec.json.encode(read_vocabulary(weights)))
+
+
+def write_tiles(
+    recipe: MoonshineRecipe,
+    arrays: Weights,
+    scheme: Scheme,
+    out: Path,
+    spelling: Spelling,
+    base: str = "fp32",
+) -> None:
+    """All that `write` writes but the vocabulary."""
+    full = floats(recipe, arrays)
+    unknown = scheme.products.keys() - full.weights.keys()
+    if unknown:
+        raise CalibrationError(
+            f"the scheme names {min(unknown)}, which {recipe.name} has not",
+            "Calibrate again: it is of another recipe.",
+        )
+    found = roundings(full.weights, scheme)
+    dtype = PRECISIONS[base]
+    graphs = full.graphs
+    if dtype is not np.float32:
+        tiles = moonshine.tiles(recipe, arrays, dtype)
+        graphs = {name: made().model() for name, made in tiles.items()}
+    for name, model in graphs.items():
+        onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
+    table = full.weights[TABLE].astype(dtype)
+    np.save(out / "table.npy", table_of(table, found.get(TABLE), spelling))
+    (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
+    (out / schemes.FILE).write_bytes(schemes.encode(scheme))
