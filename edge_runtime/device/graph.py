@@ -6,6 +6,8 @@ PyCUDA has no graphs; cuda-bindings works on the same primary context and the sa
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from edge_runtime.device.base import Call
@@ -32,16 +34,23 @@ class CudaGraph:
 
     `nodes` counts what it holds by type (`kernel`, `memcpy`, `memset`, …), `kernels` and
     `copies` two of them. In errors it goes by the call's `name`, else its qualified name.
-    Raises `DeviceError` where the call or the capture fails; the stream can be used then.
+    `returned` is entered while its memory is given back. Raises `DeviceError` where the call or
+    the capture fails; the stream can be used then.
     """
 
-    def __init__(self, stream: CudaStream, call: Call) -> None:
+    def __init__(
+        self,
+        stream: CudaStream,
+        call: Call,
+        returned: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         from cuda.bindings import driver as cuda
 
         self.name: str = getattr(call, "name", "") or getattr(call, "__qualname__", repr(call))
         self.nodes: dict[str, int] = {}
         self._cuda = cuda
         self._stream = stream
+        self._returned = returned
         self._handle = cuda.CUstream(stream.handle)
         self._call: Call | None = None
         self._copied: dict[str, int] = {}
@@ -106,7 +115,7 @@ class CudaGraph:
         self._call = None
         self._kept = []
         self._stream.graphs.discard(self)
-        with contextlib.suppress(DeviceLost):
+        with contextlib.suppress(DeviceLost), self._returned():
             self._stream.driver.current()
             check("cuGraphExecDestroy", self._cuda.cuGraphExecDestroy(executable))
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from edge_runtime.device.base import Buffer, Call, Stream
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
+from edge_runtime.device.cuda.outlay import Outlay
 from edge_runtime.device.cuda.status import LOST
 from edge_runtime.device.cuda.stream import CudaStream
 from edge_runtime.device.onnx_program import OnnxProgram, Provider, open_session
@@ -62,6 +64,36 @@ _OURS = re.compile(r"(CUDA|CUDNN|CUBLAS) (failure|error) \d|failed to allocate",
 class OnnxCudaProgram(OnnxProgram):
     """A graph on the GPU. Its calls enqueue on the one stream of its device."""
 
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        name: str,
+        place: tuple[str, int],
+        entries: Mapping[str, str],
+        outlay: Outlay,
+    ) -> None:
+        super().__init__(session, name, place, entries)
+        self._outlay = outlay
+
+    def bind(self, bindings: Mapping[str, Buffer], stream: Stream) -> Call:
+        """A call whose first run is counted: then onnxruntime takes what these shapes need.
+
+        Over the cap that raises `MemoryCapped`, and so does every later run.
+        """
+        run = super().bind(bindings, stream)
+        counted = False
+
+        def call() -> None:
+            nonlocal counted
+            if counted:
+                run()
+                return
+            with self._outlay.counted():
+                run()
+            counted = True
+
+        return call
+
     def _failure(self, message: str) -> DeviceError:
         found = _FAILURE.search(message)
         if found and _sticks(int(found[1])):
@@ -102,6 +134,7 @@ class OnnxCudaDevice(CudaDevice):
         """
         for provider in PROVIDERS[name]:
             if provider not in ort.get_available_providers():
+                driver.close()
                 raise MissingExtra(
                     f"this onnxruntime has no {provider}",
                     "Run: pip uninstall onnxruntime && pip install onnxruntime-gpu",
@@ -118,16 +151,14 @@ class OnnxCudaDevice(CudaDevice):
         self._run = {**RUN, **(run or {})}
         self._options = dict(options or {})
         self._stream: CudaStream = super().stream()
-        self._taken: list[int] = []
 
     def load(self, plan: Path) -> OnnxCudaProgram:
         """Raises also `DeviceError` where the libraries that the provider needs are not there.
 
         onnxruntime itself would go on without the GPU, and say so in its own log alone.
         """
-        free, _ = self.driver.free()
         try:
-            with self.driver.current():
+            with self.outlay.counted(), self.driver.current():
                 session = open_session(plan, self._options_of(plan))
         except ModelDamaged as error:
             if not _OURS.search(error.message):
@@ -140,23 +171,11 @@ class OnnxCudaDevice(CudaDevice):
                 f"onnxruntime {ort.__version__} cannot use {self._providers[0]}",
                 "Install the CUDA and cuDNN that it was built for; its log names what is missing.",
             )
-        self._count(free - self.driver.free()[0])
         place = (self.memory, self.driver.index)
-        return OnnxCudaProgram(session, plan.stem, place, self._run)
+        return OnnxCudaProgram(session, plan.stem, place, self._run, self.outlay)
 
     def stream(self) -> CudaStream:
         return self._stream
-
-    def close(self) -> None:
-        while self._taken:
-            self.budget.give(self._taken.pop(), "engine")
-        super().close()
-
-    def _count(self, size: int) -> None:
-        """What a session took, as far as the card tells: onnxruntime allocates by itself."""
-        if size > 0:
-            self.budget.take(size, "engine")
-            self._taken.append(size)
 
     def _options_of(self, plan: Path) -> list[Provider]:
         place = {
@@ -165,7 +184,7 @@ class OnnxCudaDevice(CudaDevice):
         }
         cuda = {**place, **CUDA}
         if self.budget.cap is not None:
-            # For the arena of each session: how much all of them grow by is not counted.
+            # For the arena of each session; what all of them take is seen when they have it.
             cuda["gpu_mem_limit"] = str(max(1, self.budget.cap - self.budget.taken))
         made: list[Provider] = []
         for name in self._providers:

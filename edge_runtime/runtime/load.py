@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,6 +133,7 @@ class Loader:
         """
         self._leave(error)
         if not isinstance(error, DeviceLost):
+            _let_go(error)
             loaded.device.close()
         return self.load()
 
@@ -171,6 +173,7 @@ class Loader:
             detector = open_device("cpu").load(self._detector(folder))
         except EdgeRuntimeError as error:
             if not isinstance(error, DeviceLost):
+                _let_go(error)
                 device.close()
             raise
         fallback = self.fallback(name)
@@ -220,3 +223,11 @@ class Loader:
         """An engine brings its own: a board may have been given that alone."""
         own = folder / "vad.onnx"
         return own if own.is_file() else self._store.graphs(load_recipe(DETECTOR)) / "vad.onnx"
+
+
+def _let_go(error: BaseException) -> None:
+    """Empty the frames that an error came through: arrays there keep a GPU's context open."""
+    each: BaseException | None = error
+    while each is not None:
+        traceback.clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__

@@ -69,6 +69,7 @@ class GraphFunctions:
                 return status, None
             handle = self._gpu._handle()
             self._gpu.executables[handle] = list(self._gpu.graphs[int(hGraph)])
+            self._gpu.used += self._gpu.overhead["graph"]
             return OK, CUgraphExec(handle)
 
     def cuGraphUpload(self, hGraphExec: int, hStream: int) -> tuple[CUresult]:
@@ -103,6 +104,7 @@ class GraphFunctions:
             status = self._gpu._enter("cuGraphExecDestroy")
             if not status:
                 del self._gpu.executables[int(hGraphExec)]
+                self._gpu.used -= self._gpu.overhead["graph"]
             return (status,)
 
     def cuGraphDestroy(self, hGraph: int) -> tuple[CUresult]:

@@ -103,7 +103,7 @@ class FakeGpu:
         self.bus = "0000:3B:00.0"
         self.flags = 0
         self.used = 0
-        self.overhead = {"context": 0, "module": 0}
+        self.overhead = {"context": 0, "module": 0, "graph": 0}
         """Bytes that these take of the device besides what is allocated."""
         self.seconds = 0.0
         self.calls: dict[str, int] = {}

@@ -15,8 +15,8 @@ and what a library takes for its weights and itself."""
 
 Seen = Literal["driver", "host"]
 SEEN: tuple[Seen, ...] = ("driver", "host")
-"""What no allocation says: contexts and code on the device, and the process's own memory where
-it lies on the same chip. Its size is measured."""
+"""What no allocation says: contexts, code, graphs and all of onnxruntime's on the device, and the
+process's own memory where it lies on the same chip. Its size is measured."""
 
 
 class Budget:

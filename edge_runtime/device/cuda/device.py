@@ -23,7 +23,7 @@ from edge_runtime.device.cuda.nvrtc import compiled
 from edge_runtime.device.cuda.outlay import Outlay
 from edge_runtime.device.cuda.stream import CudaMark, CudaStream
 from edge_runtime.device.graph import CallGraph, CudaGraph
-from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra
+from edge_runtime.errors import DeviceError, DeviceLost, MemoryCapped, MissingExtra
 
 __all__ = ["CudaDevice", "CudaMark", "CudaStream"]
 
@@ -37,8 +37,9 @@ class CudaDevice:
 
     `priority` is that of the streams in CUDA's numbers, lower is more urgent, brought into the
     range that the GPU has. With `graphs` off, a captured call is just called. `budget` counts
-    and caps all memory, that of the process too where the GPU is integrated. Raises
-    `DeviceError`, as every method does where CUDA refuses.
+    and caps all memory, that of the process too where the GPU is integrated. `driver` is closed
+    with the device, and where it cannot be made. Raises `DeviceError`, as every method does where
+    CUDA refuses.
     """
 
     suffix = ".plan"
@@ -202,7 +203,18 @@ class CudaDevice:
 
         In errors it is called what the call is: by its `name`, else its qualified name.
         """
-        return CudaGraph(_own(stream), call) if self.graphs else CallGraph(call)
+        own = _own(stream)
+        if not self.graphs:
+            return CallGraph(call)
+        graph: CudaGraph | None = None
+        try:
+            with self.outlay.counted():
+                graph = CudaGraph(own, call, self.outlay.returned)
+        except MemoryCapped:
+            if graph is not None:
+                graph.close()
+            raise
+        return graph
 
     def close(self) -> None:
         """Release everything: streams, graphs, memory, and the context. Twice is once.

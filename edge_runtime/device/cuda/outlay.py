@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.card import free_on_card
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, MemoryCapped
 
 
 class Outlay:
@@ -21,7 +21,7 @@ class Outlay:
     """
 
     def __init__(self, driver: Driver, budget: Budget) -> None:
-        """Begins with what opening the context took. Raises `DeviceError` over the cap."""
+        """Begins with what opening the context took. Raises `MemoryCapped` over the cap."""
         self._driver = driver
         self._budget = budget
         self._missing = driver.opening
@@ -34,7 +34,7 @@ class Outlay:
     def counted(self) -> Iterator[None]:
         """Count what the block takes; blocks of several threads that overlap are one.
 
-        Raises `DeviceError` after it where that is over the cap.
+        Raises `MemoryCapped` after it where that is over the cap.
         """
         self._enter()
         try:
@@ -43,6 +43,12 @@ class Outlay:
             self._leave(settle=False)
             raise
         self._leave(settle=True)
+
+    @contextlib.contextmanager
+    def returned(self) -> Iterator[None]:
+        """Count what the block gives back; what else is taken meanwhile raises nothing."""
+        with contextlib.suppress(MemoryCapped), self.counted():
+            yield
 
     def _enter(self) -> None:
         with self._lock:

@@ -23,6 +23,7 @@ from edge_runtime.device.tensorrt.trouble import Trouble
 from edge_runtime.errors import (
     DeviceError,
     DeviceLost,
+    EdgeRuntimeError,
     MissingExtra,
     ModelDamaged,
     ModelMissing,
@@ -65,7 +66,11 @@ class TensorRTDevice(CudaDevice):
         Without `kernels` of our own, all passes of the decoder go through the plans.
         Raises `MissingExtra` where TensorRT is not installed, `DeviceError`.
         """
-        found = find_tensorrt(tensorrt) if isinstance(tensorrt, str) else tensorrt
+        try:
+            found = find_tensorrt(tensorrt) if isinstance(tensorrt, str) else tensorrt
+        except EdgeRuntimeError:
+            driver.close()
+            raise
         super().__init__(
             driver, budget=budget, priority=priority, lanes=lanes or LANES, graphs=graphs
         )
@@ -76,12 +81,16 @@ class TensorRTDevice(CudaDevice):
         self._trouble = Trouble(driver)
         self._logger = make_logger(found, self._trouble.said)
         self._allocator = make_allocator(found, self, self._trouble)
-        with driver.current():
-            self._runtime = found.api.Runtime(self._logger)
-        self._runtime.gpu_allocator = self._allocator
         self._engines: list[Engine] = []
         self._sinks: dict[int, Buffer] = {}
         self._lock = threading.Lock()
+        try:
+            with self.outlay.counted(), driver.current():
+                self._runtime = found.api.Runtime(self._logger)
+        except DeviceError:
+            self.close()
+            raise
+        self._runtime.gpu_allocator = self._allocator
 
     def load(self, plan: Path) -> TensorRTProgram:
         """Raises `ModelMissing`, `ModelDamaged`, or `DeviceError` where there is no memory."""

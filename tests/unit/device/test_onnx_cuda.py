@@ -16,7 +16,7 @@ from edge_runtime.device import onnx_cuda
 from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.onnx_cuda import OnnxCudaDevice, OnnxCudaProgram
-from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged
+from edge_runtime.errors import DeviceError, DeviceLost, MemoryCapped, MissingExtra, ModelDamaged
 from tests.fakes import cuda
 from tests.fakes.cuda_names import CUstream_flags
 from tests.fakes.gpu import FakeGpu
@@ -196,12 +196,43 @@ def test_memory_that_a_session_takes_counts(make, plan: Path, opened: Opened) ->
     device = make(budget=Budget(8 << 20))
     before = device.budget.taken
     device.load(plan)
-    assert device.budget.by_kind["engine"] == 3 << 20
+    assert device.budget.by_kind["driver"] == 3 << 20
     limit = int(opened.options("CUDAExecutionProvider")["gpu_mem_limit"])
     assert limit == (8 << 20) - before
     device.load(plan)
-    with pytest.raises(DeviceError, match=r"memory_mb"):
+    with pytest.raises(MemoryCapped, match=r"memory_mb"):
         device.load(plan)
+
+
+def test_memory_that_a_first_run_takes_counts_and_is_capped(
+    make, plan: Path, gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arenas grow when shapes are new; nobody tells, and what they have they keep."""
+    device = make(budget=Budget(4 << 20))
+    program = device.load(plan)
+    x = device.alloc((1, 4), np.float32, "mapped")
+    count = device.alloc((1,), np.int64, "mapped")
+    grows, real = [1 << 20, 0, 2 << 20, 0, 2 << 20, 0], program._session.run_with_iobinding
+
+    def run(*arguments) -> None:
+        gpu.used += grows.pop(0)
+        real(*arguments)
+
+    monkeypatch.setattr(program._session, "run_with_iobinding", run)
+    bindings = {"x": x, "count": count, "more": device.alloc((1,), np.int64, "mapped")}
+    calls = [program.bind(bindings, device.stream()) for _ in range(3)]
+    calls[0]()
+    assert device.budget.by_kind["driver"] == 1 << 20
+    calls[0]()
+    calls[1]()
+    assert device.budget.by_kind["driver"] == 3 << 20
+    gpu.used += 1 << 20  # of another process: between first runs nobody looks
+    calls[1]()
+    assert device.budget.by_kind["driver"] == 3 << 20
+    for _ in "ab":
+        with pytest.raises(MemoryCapped, match="of driver memory"):
+            calls[2]()
+    device.budget.check_integrity()
 
 
 @pytest.mark.parametrize("name", ["onnx-cuda", "onnx-tensorrt"])
@@ -209,10 +240,9 @@ def test_an_onnxruntime_without_the_provider_is_refused(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(ort, "get_available_providers", lambda: [CPU])
-    driver = open_driver(library="cuda-bindings")
     with pytest.raises(MissingExtra, match=r"ExecutionProvider.*pip install onnxruntime-gpu"):
-        OnnxCudaDevice(driver, name)
-    driver.close()
+        OnnxCudaDevice(open_driver(library="cuda-bindings"), name)
+    gpu.check_released()  # the context, too: the CPU is next, and wants that memory
 
 
 def test_a_session_that_ended_up_on_the_cpu_is_an_error(

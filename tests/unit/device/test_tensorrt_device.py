@@ -14,7 +14,14 @@ from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.device.tensorrt import device as module
 from edge_runtime.device.tensorrt.logger import make_logger
-from edge_runtime.errors import DeviceError, DeviceLost, ModelDamaged, ModelMissing
+from edge_runtime.errors import (
+    DeviceError,
+    DeviceLost,
+    MemoryCapped,
+    MissingExtra,
+    ModelDamaged,
+    ModelMissing,
+)
 from tests.fakes import tensorrt as fake
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
@@ -53,6 +60,36 @@ def test_the_library_by_its_name(tensorrt_gpu: FakeGpu, monkeypatch: pytest.Monk
     for made in (TensorRTDevice(driver), TensorRTDevice(driver, "tensorrt_rtx")):
         assert made.name == "tensorrt_rtx 1.7 (Fake GPU, 8.7)"
     assert asked == ["auto", "tensorrt_rtx"]
+
+
+def test_without_the_library_the_gpu_is_let_go(
+    tensorrt_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(flavour: str) -> TensorRT:
+        raise MissingExtra("tensorrt is not installed", "Install it.")
+
+    monkeypatch.setattr(module, "find_tensorrt", absent)
+    with pytest.raises(MissingExtra):
+        TensorRTDevice(open_driver(library="cuda-bindings"))
+    tensorrt_gpu.check_released()
+
+
+def test_what_the_library_takes_as_it_starts_is_under_the_cap(
+    tensorrt_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fake.Runtime
+
+    def greedy(logger: object) -> object:
+        tensorrt_gpu.used += 1000
+        return real(logger)
+
+    monkeypatch.setattr(fake, "Runtime", greedy)
+    library = TensorRT("tensorrt", "10.3.0", fake)
+    with pytest.raises(MemoryCapped, match="no 1000 bytes of driver memory"):
+        TensorRTDevice(open_driver(library="cuda-bindings"), library, budget=Budget(999))
+    assert tensorrt_gpu.retained == 0
+    device = TensorRTDevice(open_driver(library="cuda-bindings"), library, budget=Budget(1000))
+    assert device.budget.by_kind["driver"] == 1000
 
 
 def test_a_plan_that_is_not_there(tensorrt_device: TensorRTDevice, tmp_path: Path) -> None:

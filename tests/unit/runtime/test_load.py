@@ -9,6 +9,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -37,6 +38,7 @@ from edge_runtime.errors import (
 from edge_runtime.events import Final
 from edge_runtime.runtime import load
 from edge_runtime.runtime.load import Loader
+from edge_runtime.runtime.rings import ring_memory
 from edge_runtime.transcribe import Transcriber
 from tests.fakes import cuda, tensorrt
 from tests.fakes.gpu import FakeGpu
@@ -323,6 +325,49 @@ def test_after_a_loss_nothing_on_that_gpu_is_tried(make, built, own_detector, mo
     assert set(opened) == {"cpu"}
     with pytest.raises(DeviceError, match="again"):
         loader.following(following, DeviceError("again"))
+
+
+def test_all_that_is_taken_of_the_gpu_is_in_the_budget_and_under_the_cap(
+    made_up_path, made_up_store, built, own_detector, gpu: FakeGpu, monkeypatch
+) -> None:
+    """Context, graphs, weights, what calls work in, rings: against what the card itself says."""
+    cuda.install_nvml(monkeypatch, gpu)
+    gpu.overhead.update(context=5 << 20, graph=1 << 16)
+    built()
+
+    def opened(memory_mb: int) -> load.Loaded:
+        computing = Computing(precision="fp32", lanes=1, memory_mb=memory_mb)
+        loader = Loader(made_up_path, "auto", SIZE, computing=computing, store=made_up_store)
+
+        def lanes(loaded: load.Loaded) -> tuple[Runner, np.ndarray]:
+            runner = Runner(loaded.chain, loaded.size)
+            runner.warm()
+            return runner, ring_memory(loaded.device, 480_000)
+
+        loaded, made.value = loader.made(loader.load(), lanes)
+        return loaded
+
+    made = SimpleNamespace(value=None)
+    loaded = opened(0)
+    kinds = loaded.budget.by_kind
+    graphs = len(gpu.executables)
+    assert graphs > 4
+    assert kinds["driver"] == (5 << 20) + (graphs << 16)
+    assert kinds["pinned"] > 480_000 * 4
+    assert min(kinds[kind] for kind in ("device", "scratch", "engine")) > 0
+    assert loaded.budget.taken - kinds["pinned"] == gpu.used
+    taken = loaded.budget.taken >> 20
+    made.value = None
+    loaded.device.close()
+    assert gpu.used == 0
+    for memory_mb in (4, 6, taken - 2, taken):  # rounded down: never enough
+        short = opened(memory_mb)
+        assert short.on_cpu
+        assert f"of the {memory_mb << 20} that are allowed" in short.fallback
+        assert gpu.used == 0
+    enough = opened(taken + 1)
+    assert not enough.on_cpu
+    assert enough.budget.taken <= (taken + 1) << 20
 
 
 def test_memory_is_counted_from_when_lanes_are_warm(make, built, own_detector) -> None:

@@ -9,7 +9,7 @@ import pytest
 from edge_runtime.device.cuda import Driver, bindings, card, open_driver, outlay
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, MemoryCapped
 from tests.fakes import cuda
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
@@ -85,6 +85,29 @@ def test_code_that_is_loaded_is_counted(device: CudaDevice, gpu: FakeGpu) -> Non
         device.module(b"code", ["any"])
     assert driver_of(device) == 30 * MEBI
     device.budget.check_integrity()
+
+
+def test_graphs_are_counted_and_one_over_the_cap_is_let_go(
+    device: CudaDevice, gpu: FakeGpu
+) -> None:
+    gpu.overhead["graph"] = 20 * MEBI
+    stream = device.stream()
+    target = device.alloc((4,), np.float32)
+
+    def call() -> None:
+        device.driver.fill(target.pointer, 16, stream.handle)
+
+    kept = device.capture(call, stream)
+    assert driver_of(device) == 20 * MEBI
+    with pytest.raises(MemoryCapped, match=f"no {20 * MEBI} bytes of driver memory"):
+        device.capture(call, stream)
+    assert len(gpu.executables) == 1
+    kept.replay()
+    kept.close()
+    assert driver_of(device) == 0
+    for _ in range(5):
+        device.capture(call, stream).close()
+    assert driver_of(device) == 0
 
 
 def test_what_is_allocated_meanwhile_is_not_counted_twice(device: CudaDevice, gpu: FakeGpu) -> None:
