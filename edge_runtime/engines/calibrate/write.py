@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from edge_runtime.engines import weights as readers
 from edge_runtime.engines.calibrate import scheme as schemes
-from edge_runtime.engines.calibrate.quantise import Spelling, quantised, roundings, table_of
+from edge_runtime.engines.calibrate.quantise import Spelling, quantised, roundings
 from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
 from edge_runtime.engines.calibrate.sites import weights as of_graph
+from edge_runtime.engines.calibrate.table import file_content
 from edge_runtime.engines.export import PRECISIONS, moonshine
 from edge_runtime.engines.recipe import MoonshineRecipe
 from edge_runtime.engines.vocabulary import read_vocabulary
@@ -39,6 +40,23 @@ def floats(recipe: MoonshineRecipe, arrays: Weights) -> Floats:
     for model in graphs.values():
         weights |= of_graph(model)
     return Floats(graphs, weights)
+
+
+def unpadded(recipe: MoonshineRecipe, scheme: Scheme) -> tuple[MoonshineRecipe, Scheme]:
+    """Both with heads as wide as they are: only a GPU's kernels want more.
+
+    Padding is zero, so that nothing else changes, not even what is rounded.
+    """
+    dims = recipe.architecture
+    padded = dims.heads * dims.padded_head_dim
+    products = dict(scheme.products)
+    for name, product in products.items():
+        if name.endswith("o_proj.weight") and len(product.smooth) == padded:
+            heads = np.array(product.smooth).reshape(dims.heads, -1)[:, : dims.head_dim]
+            smooth = tuple(heads.ravel().tolist())
+            products[name] = msgspec.structs.replace(product, smooth=smooth)
+    dims = msgspec.structs.replace(dims, padded_head_dim=dims.head_dim)
+    return msgspec.structs.replace(recipe, architecture=dims), Scheme(products=products)
 
 
 def write(
@@ -67,6 +85,9 @@ def write_tiles(
     base: str = "fp32",
 ) -> None:
     """All that `write` writes but the vocabulary."""
+    kept = schemes.encode(scheme)
+    if spelling == "unsigned":
+        recipe, scheme = unpadded(recipe, scheme)
     full = floats(recipe, arrays)
     unknown = scheme.products.keys() - full.weights.keys()
     if unknown:
@@ -83,6 +104,7 @@ def write_tiles(
     for name, model in graphs.items():
         onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
     table = full.weights[TABLE].astype(dtype)
-    np.save(out / "table.npy", table_of(table, found.get(TABLE), spelling))
+    cpu = spelling == "unsigned"
+    np.save(out / "table.npy", file_content(table, found.get(TABLE), cpu=cpu))
     (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
-    (out / schemes.FILE).write_bytes(schemes.encode(scheme))
+    (out / schemes.FILE).write_bytes(kept)
