@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edge_runtime.decode import trial
 from edge_runtime.decode.graphs import Graphs
 from edge_runtime.decode.mirror import Mirror
-from edge_runtime.decode.passes import Pass
+from edge_runtime.decode.passes import Pass, Tiled
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.device.base import Buffer, Call, Program, Samples
 
@@ -58,8 +58,7 @@ class Lane:
         self.buckets = chain.buckets(size)
         self.stream = chain.device.stream()
         self.graphs = Graphs(chain.device, self.stream, KEPT)
-        self.tiled: frozenset[int] = frozenset()
-        """Sizes of passes (queries) that go through the tiles even where one program is there."""
+        self.tiled = Tiled()
         self.padding = {"samples": (0, 0), "queries": (0, 0)}
         """What calls were made for so far, by kind: real ones, and more for nothing."""
         shape, device = chain.shape, chain.device
@@ -95,9 +94,10 @@ class Lane:
         frames = self.chain.shape.frames(samples)
         queries = self.buckets.queries(self.chain.shape.longest + 1)
         calls = [
-            self._encoder(0, rows if self.chain.device.batches else 1, samples),
-            self._passes(Pass(rows, queries, frames, tiled=True)),
+            self._encoder(0, rows if self.chain.device.batches else 1, samples, tiled)
+            for tiled in (True, False)
         ]
+        calls += [self._passes(Pass(rows, queries, frames, tiled=tiled)) for tiled in (True, False)]
         # To bind is to run once: that must be over before what it runs in is dropped.
         self.stream.synchronize()
         calls.clear()
@@ -115,18 +115,18 @@ class Lane:
         target = self.audio.view((samples,), row * samples)
         self.chain.device.stage(pieces, target, self.stream)
 
-    def encode(self, rows: int, samples: int) -> None:
+    def encode(self, rows: int, samples: int, tiled: bool = False) -> None:
         """Encode the first rows of `samples`, their true lengths in `length.host`.
 
         Cross-attention keys and values stay in the lane's memory. Where a batch saves
-        nothing, rows go one by one: the scratch memory is that of one row.
+        nothing, rows go one by one: the scratch memory is that of one row. `tiled` as in `Pass`.
         """
         step = rows if self.chain.device.batches else 1
         for first in range(0, rows, step):
-            key = ("encode", first, step, samples)
-            self.graphs.get(key, partial(self._encoder, first, step, samples)).replay()
+            key = ("encode", first, step, samples, tiled)
+            self.graphs.get(key, partial(self._encoder, first, step, samples, tiled)).replay()
 
-    def _encoder(self, first: int, rows: int, samples: int) -> Call:
+    def _encoder(self, first: int, rows: int, samples: int, tiled: bool) -> Call:
         frames = self.chain.shape.frames(samples)
         bindings: dict[str, Buffer] = {
             "audio": self.audio.view((rows, samples), first * samples),
@@ -134,7 +134,10 @@ class Lane:
             "memory_length": self.memory_length.view((rows,), first),
             **self._memory(rows, frames, first),
         }
-        call = self._bind(self.chain.encoder, bindings)
+        own = self.chain.own_encoder
+        if own is None or tiled or samples in self.tiled.samples:
+            own = self.chain.encoder
+        call = self._bind(own, bindings)
 
         def encode() -> None:
             self.length.send(self.stream, first + rows)
@@ -239,9 +242,10 @@ class Lane:
             ),
             "position": self._position(turn, rows),
         }
-        if chain.whole is not None and not shape.tiled and queries not in self.tiled:
+        own = chain.own_decoder
+        if own is not None and not shape.tiled and queries not in self.tiled.queries:
             offered["position_next"] = self._position(1 - turn, rows)
-            return [self._bind(chain.whole, offered)]
+            return [self._bind(own, offered)]
         calls = [self._bind(chain.embedding, {**offered, "hidden": hidden[0]})]
         for number, program in enumerate(chain.tiles):
             here, there = number % 2, 1 - number % 2
@@ -260,7 +264,7 @@ class Lane:
     def warm(self) -> None:
         """Capture what single updates want, and run it once; nothing where shapes are exact."""
         buckets = self.buckets
-        if self.chain.whole is not None and buckets.query_sizes:
+        if self.chain.has_own and buckets.query_sizes:
             self.tiled = self.chain.tiled(lambda: trial.through_tiles(self))
             self.graphs.close()
         self.length.host.host[...] = self.chain.shape.shortest

@@ -1,4 +1,4 @@
-"""The shape of a decoder pass."""
+"""The shape of a decoder pass, and what goes through the tiles."""
 
 from __future__ import annotations
 
@@ -25,3 +25,14 @@ class Pass:
     def count(self) -> int:
         """Answers of one step."""
         return self.rows * self.queries
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """What goes through the tiles though the device has kernels of its own for it.
+
+    `queries` are sizes of passes, `samples` of audio.
+    """
+
+    queries: frozenset[int] = frozenset()
+    samples: frozenset[int] = frozenset()

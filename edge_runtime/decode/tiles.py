@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
+from edge_runtime.decode.passes import Tiled
 from edge_runtime.decode.shape import load_shape
 from edge_runtime.device.base import Device, Program
 from edge_runtime.errors import DeviceError
@@ -43,16 +44,22 @@ class Chain:
             device.load(folder / f"layers_{layers.start}_{layers.stop}{device.suffix}")
             for layers in shape.tiles
         ]
-        self.whole: Program | None = device.whole(folder)
+        self.own_encoder: Program | None = device.encoder(folder)
+        self.own_decoder: Program | None = device.decoder(folder)
         self._trial = threading.Lock()
-        self._tiled: frozenset[int] | None = None
+        self._tiled: Tiled | None = None
         table = np.load(folder / "table.npy")
         # The table may be of integers; what the layers hand on is not.
         self.dtype = self.embedding.outputs["hidden"].dtype
         self.table = device.alloc(table.shape, table.dtype)
         self._fill_table(table)
 
-    def tiled(self, tried: Callable[[], frozenset[int]]) -> frozenset[int]:
+    @property
+    def has_own(self) -> bool:
+        """Whether the device has kernels of its own for a part of it."""
+        return self.own_encoder is not None or self.own_decoder is not None
+
+    def tiled(self, tried: Callable[[], Tiled]) -> Tiled:
         """What `tried` finds for the first lane that asks; the others wait and take that."""
         with self._trial:
             if self._tiled is None:

@@ -144,8 +144,12 @@ class Device(Protocol):
         """Raises `ModelMissing`, `ModelDamaged` or `DeviceError`."""
         ...
 
-    def whole(self, folder: Path) -> Program | None:
-        """The whole decoder as one program, where the device has that beside the tiles.
+    def encoder(self, folder: Path) -> Program | None:
+        """The encoder in kernels of the device's own, where it has them beside the tile."""
+        ...
+
+    def decoder(self, folder: Path) -> Program | None:
+        """The whole decoder in kernels of the device's own, where it has them beside the tiles.
 
         Its tensors are those of the embedding and of all decoder tiles in `folder` together.
         """

@@ -109,7 +109,10 @@ class OnnxDevice:
         session = open_session(plan, ["CPUExecutionProvider"], self._threads)
         return OnnxProgram(session, plan.stem)
 
-    def whole(self, folder: Path) -> None:
+    def encoder(self, folder: Path) -> None:
+        return None
+
+    def decoder(self, folder: Path) -> None:
         return None
 
     def stream(self) -> HostStream:

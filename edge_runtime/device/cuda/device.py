@@ -132,7 +132,11 @@ class CudaDevice:
             return False
         return True
 
-    def whole(self, folder: Path) -> Program | None:
+    def encoder(self, folder: Path) -> Program | None:
+        """See `Device`; none but what a subclass adds."""
+        return None
+
+    def decoder(self, folder: Path) -> Program | None:
         """See `Device`; none but what a subclass adds."""
         return None
 

@@ -19,6 +19,7 @@ __device__ __forceinline__ float wide(T value) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value));
     return result;
 }
+__device__ __forceinline__ float wide(float value) { return value; }
 __device__ __forceinline__ T narrow(float value) {
     T result;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result) : "f"(value));

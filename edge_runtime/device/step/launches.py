@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from edge_runtime.device.base import Buffer
+from edge_runtime.device.cuda.stream import CudaStream
 from edge_runtime.device.kernels import Launch, Number
 from edge_runtime.errors import DeviceError
 
@@ -20,7 +21,9 @@ _COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY, _SOME = 16, 256, 64, 128, 32
 class StepLaunches:
     """The kernels of one step in their order, with what each is given."""
 
-    def __init__(self, program: StepProgram, bindings: Mapping[str, Buffer]) -> None:
+    def __init__(
+        self, program: StepProgram, bindings: Mapping[str, Buffer], stream: CudaStream
+    ) -> None:
         self._program = program
         self._at = {name: buffer.pointer for name, buffer in bindings.items()}
         spec = self._spec = program.spec
@@ -41,7 +44,7 @@ class StepLaunches:
             "qkv": 3 * self._all,
             "mixed": self._all,
             "query": self._all,
-            "inner": spec.inner,
+            "inner": spec.inner * program.dtype.itemsize // 4,
             "pieces": spec.heads * self._chunks * (spec.head_dim + 2) if queries == 1 else 0,
             "scores": aligned * self._frames,
             "shares": 2 * aligned,
@@ -51,7 +54,7 @@ class StepLaunches:
         for name, size in sizes.items():
             places[name] = end
             end += -(-lines * size // 64) * 64
-        self._work = program.alloc(end)
+        self._work = stream.scratch(4 * end)
         for name, place in places.items():
             self._at[name] = self._work.pointer + 4 * place
         self._made: list[Launch] = []

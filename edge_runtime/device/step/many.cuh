@@ -4,13 +4,7 @@
 
 #define SOME 16
 
-// One line of queries or keys, turned to its place: pairs (i, i + ROTARY / 2) of the first
-// ROTARY values.
-__device__ __forceinline__ float2 turned(float first, float second, int i, int place) {
-    float angle = (float)place * exp2f(-2.f * i / ROTARY * LOG2_THETA), sine, cosine;
-    sincosf(angle, &sine, &cosine);
-    return make_float2(first * cosine - second * sine, second * cosine + first * sine);
-}
+#include "rotary.cuh"
 
 #if HALF
 #include "attention.cuh"

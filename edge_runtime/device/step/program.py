@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edge_runtime.device.base import Buffer, Call, Stream, TensorSpec
 from edge_runtime.device.cuda.stream import CudaStream
-from edge_runtime.device.kernels import Launches, packed, upload
-from edge_runtime.device.step import spec as files
+from edge_runtime.device.kernels import Launches, archive, packed, upload
+from edge_runtime.device.kernels.bindings import check
 from edge_runtime.device.step.compile import KERNELS, compiled
 from edge_runtime.device.step.launches import LOGITS, StepLaunches
-from edge_runtime.errors import DeviceError, ModelDamaged
+from edge_runtime.device.step.spec import StepSpec, expected
+from edge_runtime.errors import DeviceError
 
 if TYPE_CHECKING:
     from edge_runtime.device.cuda.device import CudaDevice
@@ -32,7 +33,7 @@ class StepProgram:
     def __init__(self, device: CudaDevice, path: Path) -> None:
         """Raises `ModelMissing`, `ModelDamaged`, `MissingExtra` or `DeviceError`."""
         self._device = device
-        self.spec, weights = files.load(path)
+        self.spec, weights = archive.load(path, StepSpec)
         self.dtype = weights["0.qkv"].dtype if "0.qkv" in weights else np.dtype(np.float32)
         self._fits(path, weights)
         code = compiled(self.spec, self.dtype, device.driver.capability)
@@ -47,33 +48,13 @@ class StepProgram:
         """See `Program`; every input and output must be bound."""
         if not isinstance(stream, CudaStream):
             raise DeviceError(f"a {type(stream).__name__} is not a stream of a GPU")
-        for name, spec in {**self.inputs, **self.outputs}.items():
-            self._check(name, spec, bindings)
-        work, launches = StepLaunches(self, bindings).made()
+        check("step", {**self.inputs, **self.outputs}, bindings)
+        work, launches = StepLaunches(self, bindings, stream).made()
         kept = (self, dict(bindings), work)
         return Launches(self._device, self._kernels, launches, stream, kept, "a decoder pass")
 
     def weight(self, name: str) -> int:
         return self._weights[name].pointer
-
-    def alloc(self, count: int) -> Buffer:
-        """Float32 working memory."""
-        return self._device.alloc((count,), np.float32)
-
-    def _check(self, name: str, spec: TensorSpec, bindings: Mapping[str, Buffer]) -> None:
-        buffer = bindings.get(name)
-        if buffer is None:
-            raise DeviceError(f"step: {name!r} is not bound")
-        fixed = zip(spec.shape, buffer.shape, strict=False)
-        if (
-            buffer.dtype != spec.dtype
-            or len(buffer.shape) != len(spec.shape)
-            or any(wanted not in (None, found) for wanted, found in fixed)
-        ):
-            raise DeviceError(
-                f"step: {name!r} wants {spec.dtype} of {spec.shape}, "
-                f"got {buffer.dtype} of {buffer.shape}"
-            )
 
     def _tensors(self) -> tuple[dict[str, TensorSpec], dict[str, TensorSpec]]:
         s = self.spec
@@ -103,19 +84,14 @@ class StepProgram:
                     into[full] = TensorSpec(full, self.dtype, shape)
         return inputs, outputs
 
-    def _fits(self, path: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def _fits(self, path: Path, weights: archive.Arrays) -> None:
         s = self.spec
         fits = (
-            s.width % 16 == 0 and s.inner % 16 == 0 and s.head_dim % 8 == 0
+            s.width % 32 == 0 and s.inner % 16 == 0 and s.head_dim % 8 == 0
             and s.heads * s.head_dim % 16 == 0
             and s.past % 32 == 0 and s.past >= s.head_dim and s.heads <= 8
             and s.vocabulary % LOGITS == 0 and 0 < len(s.alignment_heads) < 15
         )  # fmt: skip
         if not fits:
             raise DeviceError(f"{path.name}: no kernels for a decoder of these dimensions: {s}")
-        for name, shape in files.expected(s).items():
-            found = weights.get(name)
-            if found is None or found.shape != shape:
-                raise ModelDamaged(
-                    f"{path}: {name} is not {shape}", "Run: edge-runtime build MODEL --again"
-                )
+        archive.check(path, weights, expected(s))

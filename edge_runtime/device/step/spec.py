@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
-
-from edge_runtime.errors import ModelDamaged, ModelMissing
 
 FILE = "step.npz"
-_SPEC = "spec"
 
 
 class StepSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,27 +28,6 @@ class StepSpec(msgspec.Struct, frozen=True, kw_only=True):
         """The alignment heads of a layer for a kernel: four bits a head, its place or 15."""
         places = {head: n for n, (at, head) in enumerate(self.alignment_heads) if at == layer}
         return sum(places.get(head, 15) << (4 * head) for head in range(self.heads))
-
-
-def save(path: Path, spec: StepSpec, weights: dict[str, NDArray[Any]]) -> None:
-    """Write `weights` and what they are of."""
-    told = np.frombuffer(msgspec.json.encode(spec), np.uint8)
-    arrays: dict[str, Any] = {_SPEC: told, **weights}
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
-
-
-def load(path: Path) -> tuple[StepSpec, dict[str, NDArray[Any]]]:
-    """What `save` wrote; raises `ModelMissing` or `ModelDamaged`."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        spec = msgspec.json.decode(arrays.pop(_SPEC).tobytes(), type=StepSpec)
-    except FileNotFoundError:
-        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime build MODEL") from None
-    except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
-        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime build MODEL --again") from error
-    return spec, arrays
 
 
 def expected(spec: StepSpec) -> dict[str, tuple[int, ...]]:

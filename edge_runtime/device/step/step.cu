@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) normed_many(
 // y = value · silu(gate), where (value | gate) = norm(x) · matrix + bias
 template <int LINES>
 __device__ __forceinline__ void gated_lines(
-    const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
+    const float *x, const float *gamma, const T *matrix, const T *bias, T *y) {
     typedef Product<WIDTH, LINES> P;
     __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
     __shared__ float meet[2][LINES][WARPS][COLUMNS];
@@ -203,24 +203,24 @@ __device__ __forceinline__ void gated_lines(
         int column = first + threadIdx.x % COLUMNS;
         value += wide(bias[column]);
         gate += wide(bias[INNER + column]);
-        y[(size_t)line * INNER + column] = value * gate / (1.f + expf(-gate));
+        y[(size_t)line * INNER + column] = narrow(value * gate / (1.f + expf(-gate)));
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) gated(
-    const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
+    const float *x, const float *gamma, const T *matrix, const T *bias, T *y) {
     gated_lines<1>(x, gamma, matrix, bias, y);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) gated_many(
-    const float *x, const float *gamma, const T *matrix, const T *bias, float *y) {
+    const float *x, const float *gamma, const T *matrix, const T *bias, T *y) {
     gated_lines<MANY>(x, gamma, matrix, bias, y);
 }
 
 // x += from · matrix + bias
-template <int SIZE, int LINES>
+template <int SIZE, int LINES, typename From>
 __device__ __forceinline__ void added(
-    const float *from, const T *matrix, const T *bias, float *x) {
+    const From *from, const T *matrix, const T *bias, float *x) {
     typedef Product<SIZE, LINES> P;
     __shared__ alignas(16) typename P::In in[LINES * P::PITCH];
     __shared__ float meet[LINES][WARPS][COLUMNS];
@@ -233,19 +233,20 @@ __device__ __forceinline__ void added(
     if (threadIdx.x < LINES * COLUMNS)
         residual = x[line * WIDTH + column] + (bias ? wide(bias[column]) : 0.f);
     for (int i = threadIdx.x; i < LINES * SIZE; i += THREADS)
-        in[i / SIZE * P::PITCH + i % SIZE] = P::put(from[(size_t)blockIdx.y * LINES * SIZE + i]);
+        in[i / SIZE * P::PITCH + i % SIZE] =
+            P::put(wide(from[(size_t)blockIdx.y * LINES * SIZE + i]));
     __syncthreads();
     float value = product.times(in, meet);
     if (threadIdx.x < LINES * COLUMNS) x[line * WIDTH + column] = residual + value;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) mlp_out(
-    const float *inner, const T *matrix, const T *bias, float *x) {
+    const T *inner, const T *matrix, const T *bias, float *x) {
     added<INNER, 1>(inner, matrix, bias, x);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) mlp_out_many(
-    const float *inner, const T *matrix, const T *bias, float *x) {
+    const T *inner, const T *matrix, const T *bias, float *x) {
     added<INNER, MANY>(inner, matrix, bias, x);
 }
 
@@ -604,28 +605,31 @@ extern "C" __global__ void __launch_bounds__(THREADS) logits_many(
     int base = blockIdx.y * 4 * MANY, tiles = min(4, (lines - base) / MANY);
     int first = blockIdx.x * LOGITS, warp = threadIdx.x / 32;
     int token = warp * 16 + (threadIdx.x & 31) / 4, pair = (threadIdx.x & 3) * 2;
-    unsigned int row[WIDTH / 16][4];
-    const T *at = table + (size_t)(first + token) * WIDTH + pair;
+    // Of each 32 values of a line a thread takes eight neighbours, whatever mma calls them: of
+    // the table and of the lines alike.
+    Eight row[WIDTH / 32][2];
+    const T *at = table + (size_t)(first + token) * WIDTH + pair * 4;
     let_next_begin();
 #pragma unroll
-    for (int i = 0; i < WIDTH / 16; i++)
+    for (int i = 0; i < WIDTH / 32; i++)
 #pragma unroll
-        for (int part = 0; part < 4; part++)
-            row[i][part] =
-                *(const unsigned int *)(at + part % 2 * 8 * WIDTH + i * 16 + part / 2 * 8);
+        for (int half = 0; half < 2; half++)
+            row[i][half] = *(const Eight *)(at + half * 8 * WIDTH + i * 32);
     after_previous();
     for (int tile = 0; tile < tiles; tile++)
         normalise<P, MANY>(x + (base + tile * MANY) * WIDTH, gamma, in + tile * MANY * P::PITCH);
     float sum[4][4] = {};
 #pragma unroll
-    for (int i = 0; i < WIDTH / 16; i++)
+    for (int i = 0; i < WIDTH / 32; i++)
 #pragma unroll
         for (int tile = 0; tile < 4; tile++)
             if (tile < tiles) {
                 int line = tile * MANY + (threadIdx.x & 31) / 4;
-                const T *at = in + line * P::PITCH + i * 16 + pair;
-                multiply(
-                    sum[tile], row[i], *(const unsigned int *)at, *(const unsigned int *)(at + 8));
+                Eight right = *(const Eight *)(in + line * P::PITCH + i * 32 + pair * 4);
+                const unsigned int *a = row[i][0].word, *b = row[i][1].word, *w = right.word;
+                unsigned int upper[4] = {a[0], b[0], a[1], b[1]}, lower[4] = {a[2], b[2], a[3], b[3]};
+                multiply(sum[tile], upper, w[0], w[1]);
+                multiply(sum[tile], lower, w[2], w[3]);
             }
 #pragma unroll
     for (int tile = 0; tile < 4; tile++)
@@ -669,11 +673,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
     __shared__ float peak[THREADS / 32];
     __shared__ int place[THREADS / 32];
     int line = blockIdx.x, thread = threadIdx.x;
-    Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
     let_next_begin();
     after_previous();
-    for (int i = thread; i < count; i += THREADS) mine = joined(mine, bests[(size_t)line * count + i]);
-    mine = best_of_warp(mine);
+    Best mine = {NOTHING, NOTHING, 0.f, VOCABULARY};
+    if (thread < count) mine = bests[(size_t)line * count + thread];
     float high = -1.f;
     int where = 0;
     for (int t = thread; t < frames; t += THREADS) {
@@ -687,6 +690,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(
         align[(size_t)line * frames + t] = sum;
         if (sum > high) high = sum, where = t;
     }
+    for (int i = thread + THREADS; i < count; i += THREADS)
+        mine = joined(mine, bests[(size_t)line * count + i]);
+    mine = best_of_warp(mine);
     peak_of_warp(high, where);
     if (!(thread & 31)) meet[thread / 32] = mine, peak[thread / 32] = high, place[thread / 32] = where;
     __syncthreads();

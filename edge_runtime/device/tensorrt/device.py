@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from edge_runtime.device.base import Buffer
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice, CudaStream
+from edge_runtime.device.encode import EncodeProgram
+from edge_runtime.device.encode.spec import FILE as ENCODE
 from edge_runtime.device.step import StepProgram
 from edge_runtime.device.step.spec import FILE as STEP
 from edge_runtime.device.tensorrt.allocator import make_allocator
@@ -37,6 +40,8 @@ LANES = 2
 """So that one session is encoded while another is decoded."""
 
 _BUILD = "Run: edge-runtime build MODEL"
+
+Own = TypeVar("Own", EncodeProgram, StepProgram)
 
 
 class TensorRTDevice(CudaDevice):
@@ -107,21 +112,30 @@ class TensorRTDevice(CudaDevice):
         self._engines.append(engine)
         return program
 
-    def whole(self, folder: Path) -> StepProgram | None:
-        """See `Device`: kernels of our own, where the engine has their weights and NVRTC is there.
+    def encoder(self, folder: Path) -> EncodeProgram | None:
+        """See `Device`: where the engine has the weights and NVRTC is there, float16 alone.
 
-        Raises `ModelDamaged` or `DeviceError`.
+        Raises `ModelDamaged` or `DeviceLost`.
         """
+        return self._own(EncodeProgram, folder / ENCODE)
+
+    def decoder(self, folder: Path) -> StepProgram | None:
+        """See `Device`: where the engine has the weights and NVRTC is there.
+
+        Raises `ModelDamaged` or `DeviceLost`.
+        """
+        return self._own(StepProgram, folder / STEP)
+
+    def _own(self, program: type[Own], path: Path) -> Own | None:
         self._open()
-        path = folder / STEP
         if not self._kernels or not path.is_file():
             return None
         try:
-            return StepProgram(self, path)
+            return program(self, path)
         except DeviceLost:
             raise
         except (MissingExtra, DeviceError) as error:  # also where NVRTC does not know the GPU
-            _log.warning("all passes go through the plans, which may take longer: %s", error)
+            _log.warning("all goes through the plans, which may take longer: %s", error)
             return None
 
     def sink(self, stream: CudaStream, size: int) -> Buffer:

@@ -24,7 +24,7 @@ from edge_runtime.engines.build.tile import Current, Timings, Work, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
-from edge_runtime.engines.export.moonshine import step
+from edge_runtime.engines.export.moonshine import encode, step
 from edge_runtime.engines.plans import ROWS, SAMPLES
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
@@ -183,6 +183,8 @@ class _Job:
         _write(new / RECIPE, self.recipe)
         arrays = weights.read(self.recipe, self.store.weights(self.recipe))
         step.write(self.recipe, arrays, new, PRECISIONS[self.options.precision])
+        if self.options.precision == "fp16":
+            encode.write(self.recipe, arrays, new)
 
     def _seal(self, new: Path, memory: MemoryPlan, began: float) -> None:
         now = datetime.now(timezone.utc)

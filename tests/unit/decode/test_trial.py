@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edge_runtime.decode import trial
+from edge_runtime.decode.lane import Lane
+from edge_runtime.decode.passes import Pass, Tiled
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
@@ -59,12 +63,35 @@ class Together:
         return call
 
 
+class Alone:
+    """The encoder's tile again; `twist` changes its answers."""
+
+    def __init__(self, device: OnnxDevice, folder: Path) -> None:
+        self._program = device.load(folder / "encoder.onnx")
+        self.inputs, self.outputs = self._program.inputs, self._program.outputs
+        self.calls: list[int] = []
+        self.twist: Twist = lambda bound: None
+
+    def bind(self, bindings: Mapping[str, Buffer], stream: HostStream) -> Call:
+        inner = self._program.bind(bindings, stream)
+
+        def call() -> None:
+            inner()
+            self.calls.append(bindings["audio"].shape[1])
+            self.twist(bindings)
+
+        return call
+
+
 class Rounding(OnnxDevice):
     """The CPU as if it were a GPU with kernels of its own."""
 
     rounds = True
 
-    def whole(self, folder: Path) -> Together:
+    def encoder(self, folder: Path) -> Alone:
+        return Alone(self, folder)
+
+    def decoder(self, folder: Path) -> Together:
         return Together(self, folder)
 
 
@@ -76,11 +103,18 @@ def runner(made_up, made_up_store) -> Runner:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, bool], float]:
-    """How long a pass of so many tokens takes, through the tiles or not; else a second."""
+    """How long a pass of so many tokens, or so many samples, takes; else a second.
+
+    Through the tiles or not.
+    """
     times: dict[tuple[int, bool], float] = {}
-    monkeypatch.setattr(
-        trial, "_seconds", lambda lane, shape: times.get((shape.queries, shape.tiled), 1.0)
-    )
+
+    def seconds(lane: Lane, run: Any) -> float:
+        if isinstance(run.args[0], Pass):
+            return times.get((run.args[0].queries, run.args[0].tiled), 1.0)
+        return times.get(run.args[1:], 1.0)
+
+    monkeypatch.setattr(trial, "_seconds", seconds)
     return times
 
 
@@ -91,31 +125,35 @@ def tokens(runner: Runner) -> tuple[int, ...]:
 
 
 def test_what_answers_like_the_tiles_is_used(runner: Runner, quick, caplog) -> None:
-    program = runner.chain.whole
+    program, encoder = runner.chain.own_decoder, runner.chain.own_encoder
     with caplog.at_level(logging.INFO, trial.__name__):
         runner.warm()
-    assert runner.lane.tiled == frozenset()
+    assert runner.lane.tiled == Tiled()
+    assert "to encode 2.5 s: 1000.000 ms through the tiles" in caplog.text
     assert "a pass of 16: 1000.000 ms through the tiles, 1000.000 ms in kernels" in caplog.text
-    before = len(program.calls)
+    before, encoded = len(program.calls), len(encoder.calls)
     found = tokens(runner)
     assert len(program.calls) - before == len(found) == 9
+    assert len(encoder.calls) - encoded == 1
     # And it says what the tiles say.
-    runner.lane.tiled = frozenset((1, 16))
+    runner.lane.tiled = Tiled(frozenset((1, 16)), frozenset(runner.lane.buckets.sample_sizes))
     runner.lane.graphs.close()
     assert tokens(runner) == found
     assert len(program.calls) - before == 9
+    assert len(encoder.calls) - encoded == 1
 
 
 def test_a_size_that_takes_longer_goes_through_the_tiles(runner: Runner, quick) -> None:
-    quick[16, True] = 0.5
+    size = runner.lane.buckets.sample_sizes[0]
+    quick[16, True] = quick[size, True] = 0.5
     runner.warm()
-    assert runner.lane.tiled == {16}
+    assert runner.lane.tiled == Tiled(frozenset({16}), frozenset({size}))
 
 
 def test_time_is_taken_by_the_device(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.warm()
     shape = trial.Pass(1, 1, 40)
-    assert 0 < trial._seconds(runner.lane, shape) < 1
+    assert 0 < trial._seconds(runner.lane, partial(runner.lane.decode, shape)) < 1
 
 
 def wrong_token(bound: Mapping[str, Buffer]) -> None:
@@ -132,7 +170,7 @@ def no_number(bound: Mapping[str, Buffer]) -> None:
 
 def wrong_at_last(bound: Mapping[str, Buffer]) -> None:
     if bound["tokens"].shape[1] == 16:
-        bound["next_token"].host[0, 15] += 1
+        bound["logprob"].host[0, 15] -= 1
 
 
 @pytest.mark.parametrize(
@@ -147,14 +185,32 @@ def wrong_at_last(bound: Mapping[str, Buffer]) -> None:
 def test_what_answers_otherwise_is_not_used(
     runner: Runner, quick, caplog, twist: Twist, place: str
 ) -> None:
-    program = runner.chain.whole
+    program = runner.chain.own_decoder
     wanted = tokens(runner)
     program.twist = twist
     with caplog.at_level(logging.ERROR):
         runner.warm()
     (said,) = [record.getMessage() for record in caplog.records]
     assert f"kernels for the decoder are not used: at token {place} the tiles say" in said
-    assert runner.lane.tiled == {1, 16}
+    assert runner.lane.tiled == Tiled(frozenset({1, 16}))
+    program.calls.clear()
+    assert tokens(runner) == wanted
+    assert program.calls == []
+
+
+def no_memory(bound: Mapping[str, Buffer]) -> None:
+    bound["memory_v_1"].host[...] = 0
+
+
+def test_an_encoder_that_answers_otherwise_is_not_used(runner: Runner, quick, caplog) -> None:
+    program = runner.chain.own_encoder
+    wanted = tokens(runner)
+    program.twist = no_memory
+    with caplog.at_level(logging.ERROR):
+        runner.warm()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("kernels for the encoder are not used: at token ")
+    assert runner.lane.tiled == Tiled(samples=frozenset(runner.lane.buckets.sample_sizes))
     program.calls.clear()
     assert tokens(runner) == wanted
     assert program.calls == []
@@ -166,7 +222,7 @@ def test_rounding_is_no_other_answer() -> None:
         "margin": np.array([0.005, 8.0]), "frame": np.array([1.0, 2.0]),
     }  # fmt: skip
     near = {**wanted, "next_token": np.array([9.0, 4.0]), "logprob": wanted["logprob"] + 0.009}
-    assert trial._same(wanted, near, 4)
-    assert not trial._same(wanted, {**wanted, "next_token": np.array([3.0, 9.0])}, 2)
-    assert trial._same(wanted, {**wanted, "margin": np.array([0.1, 8.5])}, 2)
-    assert not trial._same(wanted, {**wanted, "margin": np.array([0.1, 8.5])}, 4)
+    assert trial._same("decoder", wanted, near, 4)
+    assert not trial._same("decoder", wanted, {**wanted, "next_token": np.array([3.0, 9.0])}, 2)
+    assert trial._same("decoder", wanted, {**wanted, "margin": np.array([0.1, 8.5])}, 2)
+    assert not trial._same("decoder", wanted, {**wanted, "margin": np.array([0.1, 8.5])}, 4)

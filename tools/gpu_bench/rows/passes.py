@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from edge_runtime.decode.passes import Pass
 from edge_runtime.device.base import Call
@@ -24,8 +25,8 @@ class Work:
         self.step = Pass(1, 1, self.frames)
         self.lane.length.host.host[0] = SAMPLES
 
-    def encode(self) -> None:
-        self.lane.encode(1, self.samples)
+    def encode(self, tiled: bool = False) -> None:
+        self.lane.encode(1, self.samples, tiled)
 
     def passing(self, shape: Pass) -> Call:
         """A pass of that shape: checks from the first token on, steps where the draft ended.
@@ -46,9 +47,11 @@ class Work:
 
         return run
 
-    def nodes(self, shape: Pass | None = None) -> dict[str, int]:
-        """What was captured for a pass, or for the encoder, by kind; empty without a graph."""
-        key = shape or ("encode", 0, 1, self.samples)
+    def nodes(self, shape: Pass | bool) -> dict[str, int]:
+        """What was captured, by kind; empty without a graph. Of a pass, or of the encoder:
+        through its tile or not.
+        """
+        key = shape if isinstance(shape, Pass) else ("encode", 0, 1, self.samples, shape)
         try:
             graph = self.lane.graphs.get(key, _absent)
         except LookupError:
@@ -77,14 +80,14 @@ def work(bench: Bench, precision: str) -> float:
 def _passes(bench: Bench, precision: str) -> None:
     own = Work(bench.bed(precision))
     chain, check, step = own.lane.chain, own.check, own.step
-    _one(bench, own, f"encode.{precision}", "encoder", own.encode, None)
+    _one(bench, own, f"encode.{precision}", "encoder", own.encode, False)
     _one(
         bench, own, f"check.{precision}", f"draft check of {DRAFT} tokens",
         own.passing(check), check,
     )  # fmt: skip
     _one(bench, own, f"step.{precision}", "one step", own.passing(step), step, "us")
     work(bench, precision)
-    if chain.whole is not None:
+    if chain.has_own:
         _tiles(bench, own, precision)
     if chain.device.chained > 1:
         many = replace(step, steps=chain.device.chained)
@@ -98,11 +101,14 @@ def _tiles(bench: Bench, own: Work, precision: str) -> None:
     """The same passes through the tiles; and which of them go there by themselves."""
     bench.add(
         f"tiles.{precision}",
-        f"{precision}: sizes of passes that the warm-up sends through the tiles",
-        len(own.lane.tiled),
+        f"{precision}: sizes of passes and of audio that the warm-up sends through the tiles",
+        len(own.lane.tiled.queries) + len(own.lane.tiled.samples),
         "",
-        f"{sorted(own.lane.tiled)} of {list(own.lane.buckets.query_sizes)}",
+        f"{sorted(own.lane.tiled.queries)} of {list(own.lane.buckets.query_sizes)} tokens, "
+        f"{sorted(own.lane.tiled.samples)} of {list(own.lane.buckets.sample_sizes)} samples",
     )
+    label = "encoder, through the tile"
+    _one(bench, own, f"encode.{precision}.tiles", label, partial(own.encode, True), True)
     for name, pass_, unit in (("step", own.step, "us"), ("check", own.check, "ms")):
         shape = replace(pass_, tiled=True)
         label = f"{name}, through the tiles"
@@ -115,7 +121,7 @@ def _one(
     name: str,
     label: str,
     call: Callable[[], None],
-    shape: Pass | None,
+    shape: Pass | bool,
     unit: str = "ms",
 ) -> None:
     stream, count = own.lane.stream, bench.options.count

@@ -141,17 +141,8 @@ def _cross_memory(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, x: 
     """Keys and values of every decoder layer's cross-attention, from one matrix product."""
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
-    names = [(kind, index) for kind in "kv" for index in range(shape.decoder_layers)]
-    fused = np.concatenate(
-        [
-            layers.heads_last(
-                weights[f"model.decoder.layers.{i}.encoder_attn.{kind}_proj.weight"], heads, padded
-            )
-            for kind, i in names
-        ],
-        axis=1,
-    )
-    packed = g.matmul(x, g.weight(fused, "cross_proj.weight"))
+    names = _memories(recipe)
+    packed = g.matmul(x, g.weight(cross_weight(recipe, weights), "cross_proj.weight"))
     parts = g.split(packed, [heads * padded] * len(names), axis=-1)
     for (kind, index), value in zip(names, parts, strict=True):
         g.output(
@@ -160,3 +151,24 @@ def _cross_memory(g: GraphWriter, recipe: MoonshineRecipe, weights: Weights, x: 
             g.dtype,
             ("B", heads, "T", padded),
         )
+
+
+def cross_weight(recipe: MoonshineRecipe, weights: Weights) -> NDArray[np.float32]:
+    """(width, 2·L·H·D): keys of all decoder layers' cross-attention, then values."""
+    dims = recipe.architecture
+    return np.concatenate(
+        [
+            layers.heads_last(
+                weights[f"model.decoder.layers.{i}.encoder_attn.{kind}_proj.weight"],
+                dims.heads,
+                dims.padded_head_dim,
+            )
+            for kind, i in _memories(recipe)
+        ],
+        axis=1,
+    )
+
+
+def _memories(recipe: MoonshineRecipe) -> list[tuple[str, int]]:
+    """The order in which keys and values of the decoder's layers follow each other."""
+    return [(kind, index) for kind in "kv" for index in range(recipe.architecture.decoder_layers)]

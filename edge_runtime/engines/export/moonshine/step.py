@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from edge_runtime.device.step import spec as files
+from edge_runtime.device.kernels import archive
+from edge_runtime.device.step.spec import FILE, StepSpec
 from edge_runtime.engines.export.moonshine import blocks
 from edge_runtime.engines.export.moonshine.blocks import Weights
 from edge_runtime.engines.recipe import MoonshineRecipe
@@ -39,7 +40,7 @@ def write(recipe: MoonshineRecipe, weights: Weights, folder: Path, dtype: Any) -
         for kind, matrix in matrices.items():
             arrays[f"{layer}.{kind}"] = np.ascontiguousarray(matrix, dtype)
     arrays["norm"] = np.asarray(weights["model.decoder.norm.weight"], np.float32)
-    spec = files.StepSpec(
+    spec = StepSpec(
         layers=shape.decoder_layers,
         width=shape.width,
         heads=shape.heads,
@@ -52,4 +53,4 @@ def write(recipe: MoonshineRecipe, weights: Weights, folder: Path, dtype: Any) -
         epsilon=shape.norm_epsilon,
         alignment_heads=recipe.alignment_heads,
     )
-    files.save(folder / files.FILE, spec, arrays)
+    archive.save(folder / FILE, spec, arrays)

@@ -15,11 +15,12 @@ from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.device.cuda.memory import CudaBuffer
 from edge_runtime.device.kernels import packed
+from edge_runtime.device.kernels.archive import save
 from edge_runtime.device.onnx import HostStream
 from edge_runtime.device.step import StepProgram, StepSpec
 from edge_runtime.device.step import program as room
 from edge_runtime.device.step.compile import KERNELS
-from edge_runtime.device.step.spec import FILE, expected, save
+from edge_runtime.device.step.spec import FILE, expected
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged, ModelMissing
 from tests.fakes import cuda, tensorrt
@@ -271,7 +272,7 @@ def test_its_code_is_unloaded_with_the_device(gpu: FakeGpu, path: Path) -> None:
     device = TensorRTDevice(
         open_driver(0, "cuda-bindings"), TensorRT("tensorrt", "10.3.0", tensorrt)
     )
-    program = device.whole(path.parent)
+    program = device.decoder(path.parent)
     assert isinstance(program, StepProgram)
     assert len(gpu.modules) == 1
     del program
@@ -289,14 +290,14 @@ def test_a_device_does_without(
 
     library = TensorRT("tensorrt", "10.3.0", tensorrt)
     device = TensorRTDevice(open_driver(0, "cuda-bindings"), library)
-    assert device.whole(path.parent / "elsewhere") is None
+    assert device.decoder(path.parent / "elsewhere") is None
     monkeypatch.setattr(room, "compiled", fails)
     with caplog.at_level(logging.WARNING):
-        assert device.whole(path.parent) is None
+        assert device.decoder(path.parent) is None
     assert "NVRTC does not do it. Install another." in caplog.text
     plain = TensorRTDevice(open_driver(0, "cuda-bindings"), library, kernels=False)
-    assert plain.whole(path.parent) is None
+    assert plain.decoder(path.parent) is None
     gpu.lose()
     monkeypatch.setattr(room, "compiled", lambda *given: b"code")
     with pytest.raises(DeviceLost):
-        device.whole(path.parent)
+        device.decoder(path.parent)
