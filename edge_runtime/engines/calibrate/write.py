@@ -32,9 +32,12 @@ class Floats:
     weights: dict[str, NDArray[np.float32]]
 
 
-def floats(recipe: MoonshineRecipe, arrays: Weights) -> Floats:
-    """What is measured, rounded and searched, from a model's weights."""
-    tiles = moonshine.tiles(recipe, arrays, np.float32)
+def floats(recipe: MoonshineRecipe, arrays: Weights, *, fused: bool = False) -> Floats:
+    """What is measured, rounded and searched, from a model's weights.
+
+    With `fused` the graphs are for onnxruntime alone.
+    """
+    tiles = moonshine.tiles(recipe, arrays, np.float32, fused=fused)
     graphs = {name: made().model() for name, made in tiles.items()}
     weights: dict[str, NDArray[np.float32]] = {TABLE: moonshine.table(arrays, np.float32)}
     for model in graphs.values():
@@ -69,6 +72,7 @@ def write(
 ) -> None:
     """Write tiles, table, shape, vocabulary and the scheme into the folder `out`.
 
+    Unsigned they are for onnxruntime on a CPU alone: heads without padding, its own operators.
     `base` is the floating type of what the scheme leaves alone. Raises as `export` does, and
     `CalibrationError` for a scheme that names products which the model has not.
     """
@@ -85,10 +89,10 @@ def write_tiles(
     base: str = "fp32",
 ) -> None:
     """All that `write` writes but the vocabulary."""
-    kept = schemes.encode(scheme)
-    if spelling == "unsigned":
+    kept, cpu = schemes.encode(scheme), spelling == "unsigned"
+    if cpu:
         recipe, scheme = unpadded(recipe, scheme)
-    full = floats(recipe, arrays)
+    full = floats(recipe, arrays, fused=cpu)
     unknown = scheme.products.keys() - full.weights.keys()
     if unknown:
         raise CalibrationError(
@@ -99,12 +103,11 @@ def write_tiles(
     dtype = PRECISIONS[base]
     graphs = full.graphs
     if dtype is not np.float32:
-        tiles = moonshine.tiles(recipe, arrays, dtype)
+        tiles = moonshine.tiles(recipe, arrays, dtype, fused=cpu)
         graphs = {name: made().model() for name, made in tiles.items()}
     for name, model in graphs.items():
         onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
     table = full.weights[TABLE].astype(dtype)
-    cpu = spelling == "unsigned"
     np.save(out / "table.npy", file_content(table, found.get(TABLE), cpu=cpu))
     (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
     (out / schemes.FILE).write_bytes(kept)

@@ -26,12 +26,14 @@ class GraphWriter:
     """Collects nodes in order; every value is known by its name, a `str`.
 
     `dtype` is the floating type of weights and activations. What must stay in
-    float32 (norms, probabilities) goes through `wide` and `narrow`.
+    float32 (norms, probabilities) goes through `wide` and `narrow`. `fused` graphs
+    are for onnxruntime alone: they may use operators of its own.
     """
 
-    def __init__(self, name: str, dtype: Any = np.float32) -> None:
+    def __init__(self, name: str, dtype: Any = np.float32, *, fused: bool = False) -> None:
         self.name = name
         self.dtype = np.dtype(dtype)
+        self.fused = fused
         self._nodes: list[Any] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._initializers: list[Any] = []
@@ -146,8 +148,11 @@ class GraphWriter:
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, self._initializers
         )
+        used = {"": OPSET} | {node.domain: 1 for node in self._nodes if node.domain}
         model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="edge-runtime"
+            graph,
+            opset_imports=[helper.make_opsetid(*each) for each in used.items()],
+            producer_name="edge-runtime",
         )
         model.ir_version = IR_VERSION
         return model

@@ -50,29 +50,62 @@ def heads_first(weight: NDArray[np.float32], heads: int, padded: int) -> NDArray
     return wide.reshape(heads * padded, out)
 
 
-def rotary_tables(
-    g: GraphWriter, positions: str, rotary: int, padded: int, theta: float
-) -> tuple[str, str]:
-    """Cosines and signed sines (…, padded) of int64 `positions`, for `rotate`.
+class Rotary:
+    """Rotary position embedding (Su et al. 2021) with frequencies theta^(-2i/rotary).
 
-    Rotary position embedding (Su et al. 2021) with frequencies theta^(-2i/rotary);
-    dimensions past `rotary` pass unchanged.
+    Queries and keys are laid out as `heads_last` does; dimensions past `rotary` pass unchanged.
     """
-    frequency = np.zeros(padded)
-    frequency[:rotary] = np.tile(theta ** (-np.arange(0, rotary, 2) / rotary), 2)
-    sign = np.ones(padded)
-    sign[: rotary // 2] = -1
-    angle = g.mul(g.unsqueeze(g.cast(positions, np.float32), -1), g.constant(frequency, np.float32))
+
+    def __init__(
+        self, g: GraphWriter, positions: str, rotary: int, padded: int, theta: float, most: int = 0
+    ) -> None:
+        """`positions` int64, (T,) where they count from 0, or (B,Q), each below `most`."""
+        self._g = g
+        self._rotary = rotary
+        self._padded = padded
+        frequency = theta ** (-np.arange(0, rotary, 2) / rotary)
+        self._at, tables = "", ("", "")
+        if not g.fused:
+            tables = _tables(g, positions, frequency, padded)
+        elif most:
+            self._at = positions
+            angles = np.arange(most)[:, None] * frequency
+            tables = g.constant(np.cos(angles), g.dtype), g.constant(np.sin(angles), g.dtype)
+        else:
+            self._at = g.ints(0)
+            times = g.unsqueeze(g.cast(positions, np.float32), 1)
+            angle = g.mul(times, g.constant(frequency, np.float32))
+            tables = g.narrow(g.op("Cos", angle)), g.narrow(g.op("Sin", angle))
+        self._cosine, self._sine = tables
+
+    def __call__(self, x: str, heads: int) -> str:
+        """(B,T,heads·padded) turned, as (B,T,heads,padded)."""
+        g, padded = self._g, self._padded
+        if g.fused:
+            x = g.op(
+                "RotaryEmbedding", x, self._at, self._cosine, self._sine, domain="com.microsoft",
+                num_heads=heads, rotary_embedding_dim=self._rotary,
+            )  # fmt: skip
+            return g.op("Reshape", x, g.ints(0, 0, heads, padded))
+        x = g.op("Reshape", x, g.ints(0, 0, heads, padded))
+        half = self._rotary // 2
+        first, second, rest = g.split(x, [half, half, padded - self._rotary], axis=-1)
+        swapped = g.op("Concat", second, first, rest, axis=-1)
+        return g.add(g.mul(x, self._cosine), g.mul(swapped, self._sine))
+
+
+def _tables(
+    g: GraphWriter, positions: str, frequency: NDArray[np.float64], padded: int
+) -> tuple[str, str]:
+    """Cosines and signed sines (…,1,padded) of positions."""
+    half = frequency.size
+    whole, sign = np.zeros(padded), np.ones(padded)
+    whole[: 2 * half] = np.tile(frequency, 2)
+    sign[:half] = -1
+    times = g.unsqueeze(g.unsqueeze(g.cast(positions, np.float32), -1), -1)
+    angle = g.mul(times, g.constant(whole, np.float32))
     sine = g.mul(g.op("Sin", angle), g.constant(sign, np.float32))
     return g.narrow(g.op("Cos", angle)), g.narrow(sine)
-
-
-def rotate(g: GraphWriter, x: str, cosine: str, sine: str, rotary: int, padded: int) -> str:
-    """Rotate the last axis of `x` (…, padded), laid out as `heads_last` does."""
-    half = rotary // 2
-    first, second, rest = g.split(x, [half, half, padded - rotary], axis=-1)
-    swapped = g.op("Concat", second, first, rest, axis=-1)
-    return g.add(g.mul(x, cosine), g.mul(swapped, sine))
 
 
 def attention(g: GraphWriter, q: str, k: str, v: str, mask: str) -> tuple[str, str]:

@@ -17,10 +17,13 @@ RANDOM = np.random.default_rng(11)
 
 
 def evaluate(
-    build: Callable[..., str], *arrays: np.ndarray, dtype: type = np.float32
+    build: Callable[..., str],
+    *arrays: np.ndarray,
+    dtype: type = np.float32,
+    fused: bool = False,
 ) -> np.ndarray:
     """What a graph of `build(g, *names)` gives for `arrays`, in float32."""
-    g = GraphWriter("block", dtype)
+    g = GraphWriter("block", dtype, fused=fused)
     names = [g.input(f"in_{n}", array.dtype, array.shape) for n, array in enumerate(arrays)]
     result = g.op("Cast", build(g, *names), to=TensorProto.FLOAT)
     g.output(result, "out", np.float32, None)  # of any rank
@@ -87,7 +90,23 @@ def test_padded_heads_come_back_together() -> None:
     np.testing.assert_allclose(found, x @ value.T @ out.T, rtol=1e-4, atol=1e-4)
 
 
-def test_rotating_halves_equals_rotating_pairs() -> None:
+def test_counted_positions_are_those_that_are_given() -> None:
+    x = normal(2, 6, 3 * 8)
+    counted = np.arange(6)
+
+    def build(g: GraphWriter, x: str, at: str) -> str:
+        return layers.Rotary(g, at, 4, 8, 100.0, most=at_most)(x, 3)
+
+    for fused in (False, True):
+        at_most = 0
+        found = evaluate(build, x, counted, fused=fused)
+        at_most = 10
+        expected = evaluate(build, x, np.stack([counted, counted]), fused=fused)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_rotating_halves_equals_rotating_pairs(fused: bool) -> None:
     """Published models turn the pairs (2i, 2i + 1); ours lie apart, and products agree."""
     dim, padded, rotary, theta = 6, 8, 4, 100.0
     weight = normal(dim, dim)  # one head
@@ -101,11 +120,10 @@ def test_rotating_halves_equals_rotating_pairs() -> None:
     expected = (pairs @ pairs.conj().T).real + rest @ rest.T
 
     def build(g: GraphWriter, x: str, at: str) -> str:
-        cosine, sine = layers.rotary_tables(g, at, rotary, padded, theta)
-        return layers.rotate(g, x, cosine, sine, rotary, padded)
+        return g.reshape(layers.Rotary(g, at, rotary, padded, theta, 64)(x, 1), 0, 0, padded)
 
     x = (hidden @ layers.heads_last(weight, 1, padded, rotary))[None]
-    turned = evaluate(build, x, positions)[0]
+    turned = evaluate(build, x, positions, fused=fused)[0]
     np.testing.assert_allclose(turned @ turned.T, expected, atol=1e-3)
     assert not turned[:, dim:].any()
 

@@ -49,10 +49,10 @@ def arrays(tiny) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def chain(tiny, arrays, tmp_path_factory):
-    def made(tiles: tuple[int, ...] = (3,), dtype: type = np.float32) -> Chain:
+    def made(tiles: tuple[int, ...] = (3,), dtype: type = np.float32, fused: bool = False) -> Chain:
         recipe = msgspec.structs.replace(tiny, decoder_tiles=tiles)
         folder: Path = tmp_path_factory.mktemp("tiny")
-        for name, write in moonshine.tiles(recipe, arrays, dtype).items():
+        for name, write in moonshine.tiles(recipe, arrays, dtype, fused=fused).items():
             write().save(folder / f"{name}.onnx")
         np.save(folder / "table.npy", moonshine.table(arrays, dtype))
         (folder / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
@@ -83,12 +83,27 @@ def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
     assert all(len(set(hypothesis.tokens)) > 3 for hypothesis in alone)
     together = run(whole, *sounds)
     cut = [run(chain(tiles), sounds[0])[0] for tiles in ((1, 2), (1, 1, 1))]
-    for found, expected in [*zip(together, alone, strict=True), *((c, alone[0]) for c in cut)]:
+    fused = run(chain(fused=True), *sounds)
+    for found, expected in [
+        *zip(together, alone, strict=True), *((each, alone[0]) for each in cut),
+        *zip(fused, alone, strict=True),
+    ]:  # fmt: skip
         assert found.tokens == expected.tokens
         assert found.frames == expected.frames
         assert found.frame_count == expected.frame_count
         np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
         np.testing.assert_allclose(found.align, expected.align, atol=1e-3)
+
+
+def test_only_fused_graphs_hold_operators_of_one_runtime(tiny, arrays) -> None:
+    for fused in (False, True):
+        for name, write in moonshine.tiles(tiny, arrays, np.float32, fused=fused).items():
+            model = write().model()
+            onnx.checker.check_model(model, full_check=True)
+            domains = {node.domain for node in model.graph.node}
+            own = fused and name != "embedding"
+            assert domains == ({"", "com.microsoft"} if own else {""})
+            assert {each.domain for each in model.opset_import} == domains
 
 
 def test_a_pass_tells_the_next_one_where_it_begins(chain) -> None:

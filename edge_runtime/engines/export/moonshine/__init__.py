@@ -8,6 +8,7 @@ Voice Commands".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,19 @@ __all__ = ["decoder_layers", "embedding", "encoder", "shape", "table", "tiles"]
 
 
 def tiles(
-    recipe: MoonshineRecipe, weights: Weights, dtype: Any
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any, *, fused: bool = False
 ) -> dict[str, Callable[[], GraphWriter]]:
-    """The writers of all tiles by file name; each is called for one graph at a time."""
+    """The writers of all tiles by file name; each is called for one graph at a time.
+
+    With `fused` the graphs are for onnxruntime alone.
+    """
     made: dict[str, Callable[[], GraphWriter]] = {
-        "encoder": lambda: encoder(recipe, weights, dtype),
+        "encoder": lambda: encoder(recipe, weights, dtype, fused=fused),
         "embedding": lambda: embedding(recipe, dtype),
     }
     for indices in shape(recipe).tiles:
         name = f"layers_{indices.start}_{indices.stop}"
-        made[name] = _tile(recipe, weights, dtype, indices)
+        made[name] = partial(decoder_layers, recipe, weights, dtype, indices, fused=fused)
     return made
 
 
@@ -61,9 +65,3 @@ def shape(recipe: MoonshineRecipe) -> ModelShape:
         audio_seconds=recipe.buckets.audio_seconds,
         draft_tokens=recipe.buckets.draft_tokens,
     )
-
-
-def _tile(
-    recipe: MoonshineRecipe, weights: Weights, dtype: Any, indices: range
-) -> Callable[[], GraphWriter]:
-    return lambda: decoder_layers(recipe, weights, dtype, indices)

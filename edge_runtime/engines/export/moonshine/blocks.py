@@ -30,8 +30,7 @@ def self_projections(
     weights: Weights,
     name: str,
     x: str,
-    cosine: str,
-    sine: str,
+    rotary: layers.Rotary,
 ) -> tuple[str, str, str]:
     """Queries (scaled), keys (both rotated) and values of self-attention, each (B,Q,H,D)."""
     shape = recipe.architecture
@@ -39,9 +38,7 @@ def self_projections(
     name += "self_attn"
     packed = g.matmul(x, g.weight(qkv_weight(recipe, weights, name), name + ".qkv_proj.weight"))
     qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
-    qk = g.op("Reshape", qk, g.ints(0, 0, 2 * heads, padded))
-    qk = layers.rotate(g, qk, cosine, sine, shape.rotary, padded)
-    q, k = g.split(qk, [heads, heads], axis=2)
+    q, k = g.split(rotary(qk, 2 * heads), [heads, heads], axis=2)
     return q, k, g.op("Reshape", v, g.ints(0, 0, heads, padded))
 
 

@@ -28,7 +28,12 @@ def embedding(recipe: MoonshineRecipe, dtype: Any) -> GraphWriter:
 
 
 def decoder_layers(
-    recipe: MoonshineRecipe, weights: Weights, dtype: Any, indices: Sequence[int]
+    recipe: MoonshineRecipe,
+    weights: Weights,
+    dtype: Any,
+    indices: Sequence[int],
+    *,
+    fused: bool = False,
 ) -> GraphWriter:
     """A run of decoder layers, with the head where the last layer is among them.
 
@@ -40,7 +45,7 @@ def decoder_layers(
     """
     shape = recipe.architecture
     last = indices[-1] + 1 == shape.decoder_layers
-    g = GraphWriter(f"layers_{indices[0]}_{indices[-1] + 1}", dtype)
+    g = GraphWriter(f"layers_{indices[0]}_{indices[-1] + 1}", dtype, fused=fused)
     tile = _DecoderTile(g, recipe, weights)
     x = g.input("hidden", dtype, ("B", "Q", shape.width))
     tile.begin(x)
@@ -101,9 +106,9 @@ class _DecoderTile:
         queries = g.size(hidden, 1)
         self.position_next = g.add(position, queries)
         at = g.add(g.unsqueeze(position, 1), g.arange(queries))
-        self.cosine, self.sine = layers.rotary_tables(
-            g, g.unsqueeze(at, 2), shape.rotary, shape.padded_head_dim, shape.theta
-        )
+        # Rows behind a shorter draft may lie past the cache; they are never looked at.
+        most = 2 * shape.past
+        self.rotary = layers.Rotary(g, at, shape.rotary, shape.padded_head_dim, shape.theta, most)
         rows = g.constant(np.arange(shape.past, dtype=np.int64))
         offset = g.op("Sub", rows, g.unsqueeze(position, 1))
         self.fresh = self._fresh(offset, queries)
@@ -132,7 +137,7 @@ class _DecoderTile:
         g, recipe, weights = self.g, self.recipe, self.weights
         name = f"model.decoder.layers.{index}."
         normed = blocks.norm(g, recipe, weights, name + "input_layernorm", x)
-        q, k, v = blocks.self_projections(g, recipe, weights, name, normed, self.cosine, self.sine)
+        q, k, v = blocks.self_projections(g, recipe, weights, name, normed, self.rotary)
         q = g.transpose(q, 0, 2, 1, 3)
         k = self._append(f"k_{index}", k)
         v = self._append(f"v_{index}", v)

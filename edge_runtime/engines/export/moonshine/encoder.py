@@ -14,26 +14,24 @@ from edge_runtime.engines.export.moonshine.blocks import Weights
 from edge_runtime.engines.recipe import MoonshineRecipe
 
 
-def encoder(recipe: MoonshineRecipe, weights: Weights, dtype: Any) -> GraphWriter:
+def encoder(
+    recipe: MoonshineRecipe, weights: Weights, dtype: Any, *, fused: bool = False
+) -> GraphWriter:
     """`audio` (B,N) f32, `length` (B) → `memory_k_i`, `memory_v_i` (B,H,T,D), `memory_length` (B).
 
     `length` counts samples; N is at least as long as the longest row.
     """
     shape = recipe.architecture
-    g = GraphWriter("encoder", dtype)
+    g = GraphWriter("encoder", dtype, fused=fused)
     audio = g.input("audio", np.float32, ("B", "N"))
     length = g.input("length", np.int64, ("B",))
     x, frames = _front_end(g, recipe, weights, audio, length)
 
     size = g.size(x, 1)
     mask = layers.padding_mask(g, size, frames)
-    cosine, sine = layers.rotary_tables(
-        g, g.unsqueeze(g.arange(size), 1), shape.rotary, shape.padded_head_dim, shape.theta
-    )
+    rotary = layers.Rotary(g, g.arange(size), shape.rotary, shape.padded_head_dim, shape.theta)
     for index in range(shape.encoder_layers):
-        x = _encoder_layer(
-            g, recipe, weights, f"model.encoder.layers.{index}.", x, (cosine, sine, mask)
-        )
+        x = _encoder_layer(g, recipe, weights, f"model.encoder.layers.{index}.", x, rotary, mask)
     x = blocks.norm(g, recipe, weights, "model.encoder.layer_norm", x)
     _cross_memory(g, recipe, weights, x)
     g.output(frames, "memory_length", np.int64, ("B",))
@@ -116,11 +114,11 @@ def _encoder_layer(
     weights: Weights,
     name: str,
     x: str,
-    context: tuple[str, str, str],
+    rotary: layers.Rotary,
+    mask: str,
 ) -> str:
-    cosine, sine, mask = context
     normed = blocks.norm(g, recipe, weights, name + "input_layernorm", x)
-    q, k, v = blocks.self_projections(g, recipe, weights, name, normed, cosine, sine)
+    q, k, v = blocks.self_projections(g, recipe, weights, name, normed, rotary)
     q, k = g.transpose(q, 0, 2, 1, 3), g.transpose(k, 0, 2, 3, 1)
     v = g.transpose(v, 0, 2, 1, 3)
     mixed, _ = layers.attention(g, q, k, v, mask)
