@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.engines.calibrate.ranges.histogram import BINS, LEVELS, Histogram
-
-PERCENTILES = (99.999, 99.99, 99.9)
-
-MIN_MAX = "min-max"
-ENTROPY = "entropy"
-SQUARE = "square error"
-METHODS = (MIN_MAX, *(f"percentile {q}" for q in PERCENTILES), ENTROPY, SQUARE)
-"""In the order in which they win a tie: what clips least comes first."""
 
 _COARSE = 2048
 _STRIDE = 8
@@ -21,16 +17,13 @@ _FINEST = 40
 
 
 def candidates(histogram: Histogram) -> dict[str, float]:
-    """The absolute maximum that each method takes, never above the largest value seen.
+    """The absolute maximum that each method takes; the histogram must not be empty."""
+    return {method: take(histogram) for method, take in METHODS.items()}
 
-    The histogram must hold a value that is not zero.
-    """
-    found = {MIN_MAX: histogram.absmax}
-    for q in PERCENTILES:
-        found[f"percentile {q}"] = percentile(histogram, q)
-    found[ENTROPY] = entropy(histogram)
-    found[SQUARE] = square_error(histogram)
-    return found
+
+def min_max(histogram: Histogram) -> float:
+    """The largest magnitude seen: nothing is clipped."""
+    return histogram.absmax
 
 
 def percentile(histogram: Histogram, q: float) -> float:
@@ -83,3 +76,19 @@ def _divergence(counts: NDArray[np.float64], beyond: float, levels: int) -> floa
     some = kept > 0
     p = kept[some] / kept.sum()
     return float((p * np.log(p / (spread[some] / spread.sum()))).sum())
+
+
+METHODS: Mapping[str, Callable[[Histogram], float]] = MappingProxyType(
+    {
+        "min-max": min_max,
+        "percentile 99.999": partial(percentile, q=99.999),
+        "percentile 99.99": partial(percentile, q=99.99),
+        "percentile 99.9": partial(percentile, q=99.9),
+        "entropy": entropy,
+        "square error": square_error,
+    }
+)
+"""Each gives a maximum, never above the largest value seen, of a histogram that is not empty.
+
+In the order in which they win a tie: what clips least comes first.
+"""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from edge_runtime.engines.calibrate.ranges.candidates import METHODS, candidates
+from edge_runtime.engines.calibrate.ranges.candidates import METHODS
 from edge_runtime.engines.calibrate.ranges.histogram import LEVELS, Histogram
 from edge_runtime.errors import CalibrationError
 
@@ -34,7 +34,7 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def choose(
     histograms: Mapping[str, Histogram],
     error: Callable[[str, float], float | None] | None = None,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = tuple(METHODS),
 ) -> dict[str, Range]:
     """A range for each tensor, in the order of the histograms.
 
@@ -53,8 +53,7 @@ def _chosen(
     error: Callable[[str, float], float | None] | None,
     methods: Sequence[str],
 ) -> Range:
-    found = candidates(histogram)
-    found = {method: found[method] for method in methods}
+    found = {method: METHODS[method](histogram) for method in methods}
     own = {method: histogram.error(absmax) for method, absmax in found.items()}
     measured: dict[str, float] = {}
     if error is not None:

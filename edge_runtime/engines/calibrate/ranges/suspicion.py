@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edge_runtime.engines.calibrate.ranges.candidates import candidates
+from edge_runtime.engines.calibrate.ranges.candidates import METHODS
 from edge_runtime.engines.calibrate.ranges.choose import Range
 from edge_runtime.engines.calibrate.ranges.histogram import Histogram
 from edge_runtime.errors import CalibrationError
@@ -62,7 +62,7 @@ def refuse(found: list[Suspicion], tensors: int) -> None:
 def _why(chosen: Range, seen: Histogram | None, factor: float, clipped: float) -> str:
     if seen is None or not seen.nonzero:
         return "never seen with other audio"
-    theirs = candidates(seen)[chosen.method]
+    theirs = METHODS[chosen.method](seen)
     ratio = chosen.absmax / theirs
     if ratio > factor:
         return f"±{chosen.absmax:.3g} is {ratio:.1f} × what other audio asks for (±{theirs:.3g})"
