@@ -97,7 +97,7 @@ class _Decoding:
         self._updates = updates
         self._frames = frames
         self._turn = 0
-        self._checked = False
+        self._looks = 0
         self._aligned = any(update.align for update in updates)
         self._sequences = [
             Sequence(
@@ -125,7 +125,7 @@ class _Decoding:
         lane = self._lane
         count = 1 + max(row for row, each in enumerate(self._sequences) if not each.done)
         active = [each for each in self._sequences[:count] if not each.done]
-        if self._checked and lane.chains[-1] > 1:
+        if self._looks and lane.chains[-1] > 1:
             # A draft that was refused once is refused again too often: each time costs a look
             # and as much as two steps, of which many go with one look.
             for each in active:
@@ -151,7 +151,7 @@ class _Decoding:
         real = sum(self._deliver(shape, step, count) for step in range(shape.steps))
         lane.filled("queries", shape.count * shape.steps, real)
         self._turn = (self._turn + shape.steps) % 2
-        self._checked = True
+        self._looks += 1
         return mark
 
     def _steps(self) -> int:
@@ -166,7 +166,10 @@ class _Decoding:
             for update, sequence in zip(self._updates, self._sequences, strict=True)
             if not sequence.done
         )
-        return max((each for each in chains if each <= likely), default=chains[0])
+        # Who was looked at twice has a text that changed: a few steps too many cost less than
+        # one more look.
+        least = chains[:2][-1] if self._looks > 1 else chains[0]
+        return max(least, *(each for each in chains if each <= likely), 0)
 
     def _deliver(self, shape: Pass, step: int, count: int) -> int:
         """Hand out what a step answered; how many tokens were asked about."""

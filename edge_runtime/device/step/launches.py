@@ -14,7 +14,7 @@ from edge_runtime.errors import DeviceError
 if TYPE_CHECKING:
     from edge_runtime.device.step.program import StepProgram
 
-_COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY, _SOME = 16, 256, 64, 128, 32, 8, 16
+_COLUMNS, _THREADS, _CHUNK, LOGITS, _CHUNKS, _MANY = 16, 256, 64, 128, 32, 8
 """As in step.cu and many.cuh."""
 
 
@@ -32,6 +32,8 @@ class StepLaunches:
         self._chunks = -(-self._frames // _CHUNK)
         self._parts = spec.vocabulary // LOGITS
         self._all = spec.heads * spec.head_dim
+        # Lines of a block of many.cuh.
+        self._some = 16 if program.dtype.itemsize == 2 else 8
         self._lines = lines = rows * queries
         if (queries > 1 and queries % _MANY) or self._chunks > _CHUNKS:
             raise DeviceError(
@@ -111,7 +113,7 @@ class StepLaunches:
             self._add("self_mix", grid, spec.past, "qkv", "position", *past, *new, "mixed")
             return
         self._add(
-            "self_many", (spec.heads, -(-queries // _SOME), rows), _THREADS, "qkv", "position",
+            "self_many", (spec.heads, -(-queries // self._some), rows), _THREADS, "qkv", "position",
             Number(queries), *past, *new, "mixed",
         )  # fmt: skip
 
@@ -130,9 +132,9 @@ class StepLaunches:
             )  # fmt: skip
             return
         self._add(
-            "cross_many", (spec.heads, -(-self._queries // _SOME), self._rows), _THREADS, "query",
-            "memory_length", Number(self._queries), *memory, frames, slots, "mixed", "scores",
-            "shares",
+            "cross_many", (spec.heads, -(-self._queries // self._some), self._rows), _THREADS,
+            "query", "memory_length", Number(self._queries), *memory, frames, slots, "mixed",
+            "scores", "shares",
         )  # fmt: skip
         self._lined("mix_out", out, "mixed", matrix, "x")
 

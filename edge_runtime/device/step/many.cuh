@@ -1,8 +1,9 @@
-// Attention of the decoder for many lines of a row: a block takes SOME of one head.
+// Attention of the decoder for many lines of a row: a block takes SOME of one head, as many as
+// tensor cores take at a time, or warps without them.
 
 #pragma once
 
-#define SOME 16
+#define SOME (HALF ? 16 : WARPS)
 
 #include "rotary.cuh"
 

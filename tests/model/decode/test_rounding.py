@@ -59,7 +59,9 @@ def test_rounded_shapes_and_chains_of_steps_say_the_same(
     assert rounding.lane.graphs.use.misses == before
 
 
-def test_a_draft_is_checked_once_where_steps_are_chained(loaded, decode, clips, runner) -> None:
+def test_a_draft_is_checked_once_where_steps_are_chained(
+    loaded, decode, clips, runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Then chains as long as what is left of it: 4, 8 or 16 steps, and more while it goes on."""
     chain = Chain(_Rounding(lanes=1), Store().graphs(load_recipe(loaded.name)))
     rounding = Runner(chain, Size(1, 17 * RATE))
@@ -68,8 +70,18 @@ def test_a_draft_is_checked_once_where_steps_are_chained(loaded, decode, clips, 
     (wanted,) = decode(runner, clip)
     count = len(wanted.tokens)
     assert count == 7
-    # The end mark is a step of its own: 0, 1, 5 in two chains of 4, 7 in one of 8.
-    for right, looks in ((count, 1), (count - 1, 2), (2, 3), (0, 2)):
+    made: list[int] = []
+    run = rounding.lane.decode
+    monkeypatch.setattr(
+        rounding.lane,
+        "decode",
+        lambda shape, align: (made.append(shape.steps), run(shape, align)),
+    )
+    # The end mark is a step of its own: none, 1, 5 in chains of 4 and (at the third look) of 8, 7
+    # in one of 8.
+    for right, chained in ((count, []), (count - 1, [4]), (2, [4, 8]), (0, [8])):
+        looks = 1 + len(chained)
+        made.clear()
         draft = (*wanted.tokens[:right], 77, *wanted.tokens[right + 1 :])[:count]
         (found,) = decode(rounding, clip, draft=draft)
         assert found.tokens == wanted.tokens
@@ -77,6 +89,7 @@ def test_a_draft_is_checked_once_where_steps_are_chained(loaded, decode, clips, 
         steps = count - right
         assert (found.cost.passes, found.cost.steps) == (1 + steps, steps)
         assert found.cost.waits == looks
+        assert made == [1, *chained]
     # Where every step has its look, what is left is checked again.
     (again,) = decode(runner, clip, draft=draft)
     assert again.tokens == wanted.tokens

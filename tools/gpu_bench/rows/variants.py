@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from edge_runtime.decode.passes import Tiled
 from edge_runtime.decode.runner import Runner
 from edge_runtime.errors import DeviceError
 from gpu_bench import bed, load, timing
@@ -36,10 +37,12 @@ def _precision(bench: Bench, precision: str) -> None:
         _one(bench, precision, f"chained.{count}", f"chained {count}", (device, "chained", count))
     if hasattr(device, "graphs"):
         _one(bench, precision, "graphs.off", "graphs off", (device, "graphs", False))
-    if made.loaded.chain.whole is not None:
+    if made.loaded.chain.has_own:
+        buckets = own.buckets
+        everything = Tiled(frozenset(buckets.query_sizes), frozenset(buckets.sample_sizes))
         for name, label, tiled in (
-            ("kernels.off", "all passes through the tiles", frozenset(own.buckets.query_sizes)),
-            ("kernels.on", "all passes through our kernels", frozenset()),
+            ("kernels.off", "everything through the tiles", everything),
+            ("kernels.on", "everything through our kernels", Tiled()),
         ):
             _one(bench, precision, name, label, (own, "tiled", tiled))
     for lanes in (1, 2):

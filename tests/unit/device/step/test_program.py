@@ -144,7 +144,8 @@ def test_a_longer_pass_takes_eight_lines_a_block(
     grids = {each.name: each.grid for each in gpu.launches}
     assert grids == {
         "embed": (32, 1, 1), "normed_many": (5, 4, 1), "self_many": (2, 1, 2),
-        "mix_out_many": (4, 4, 1), "cross_many": (2, 1, 2), "gated_many": (6, 4, 1), "mlp_out_many": (4, 4, 1),
+        "mix_out_many": (4, 4, 1), "cross_many": (2, 1, 2), "gated_many": (6, 4, 1),
+        "mlp_out_many": (4, 4, 1),
         "logits_many": (2, 1, 1), "finish": (32, 1, 1),
     }  # fmt: skip
     _check_arguments(gpu, program, buffers)
