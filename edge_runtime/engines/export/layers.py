@@ -108,13 +108,34 @@ def _tables(
     return g.narrow(g.op("Cos", angle)), g.narrow(sine)
 
 
-def attention(g: GraphWriter, q: str, k: str, v: str, mask: str) -> tuple[str, str]:
-    """Softmax attention of (B,H,Q,D): the mix (B,Q,H·D) and the weights (B,H,Q,T).
+class KeyMask:
+    """Hides keys from all queries of self-attention alike: `mask` (B,1,1,T) is added to scores."""
 
-    `q` is already scaled, keys `k` come as (B,H,D,T), values as (B,H,T,D);
-    `mask` is added to the scores.
+    def __init__(self, g: GraphWriter, mask: str, heads: int) -> None:
+        self._g = g
+        self._mask = mask
+        if g.fused:
+            self._keys = g.mul(mask, g.constant(np.ones((1, heads, 1, 1)), g.dtype))
+            ones = g.add(g.mul(self._keys, g.scalar(0.0)), g.scalar(1.0))
+            self._queries = g.transpose(ones, 0, 1, 3, 2)
+
+    def scores(self, q: str, k: str) -> str:
+        """The masked products (B,H,T,T) of (B,H,T,D) and (B,H,D,T).
+
+        A channel more, 1 in the queries and the mask in the keys, spares a pass over them.
+        """
+        g = self._g
+        if not g.fused:
+            return g.add(g.matmul(q, k), self._mask)
+        q = g.op("Concat", q, self._queries, axis=3)
+        return g.matmul(q, g.op("Concat", k, self._keys, axis=2))
+
+
+def attention(g: GraphWriter, scores: str, v: str) -> tuple[str, str]:
+    """Softmax attention from masked scores (B,H,Q,T): the mix (B,Q,H·D) and the weights.
+
+    Values `v` come as (B,H,T,D).
     """
-    scores = g.add(g.matmul(q, k), mask)
     weights = g.op("Softmax", scores, axis=-1)
     mixed = g.transpose(g.matmul(weights, v), 0, 2, 1, 3)
     return g.op("Reshape", mixed, g.ints(0, 0, -1)), weights

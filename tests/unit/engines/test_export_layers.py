@@ -142,6 +142,23 @@ def test_a_mask_hides_what_lies_behind_each_length() -> None:
     assert np.isfinite(np.float16(layers.MASKED))
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_hidden_keys_get_no_weight(fused: bool) -> None:
+    q, k, v = normal(2, 3, 5, 4), normal(2, 3, 4, 5), normal(2, 3, 5, 4)
+    lengths = np.array([5, 2])
+
+    def build(g: GraphWriter, q: str, k: str, v: str, lengths: str) -> str:
+        mask = layers.KeyMask(g, layers.padding_mask(g, g.ints(5), lengths), 3)
+        return layers.attention(g, mask.scores(q, k), v)[0]
+
+    found = evaluate(build, q, k, v, lengths, fused=fused)
+    for row, length in enumerate(lengths):
+        weights = np.exp((q[row] @ k[row])[..., :length])
+        weights /= weights.sum(-1, keepdims=True)
+        expected = (weights @ v[row][:, :length]).transpose(1, 0, 2).reshape(5, 12)
+        np.testing.assert_allclose(found[row], expected, atol=1e-5)
+
+
 def test_outputs_may_be_inputs_or_used_further_on() -> None:
     g = GraphWriter("outputs")
     x = g.input("x", np.float32, (2,))

@@ -141,7 +141,8 @@ class _DecoderTile:
         q = g.transpose(q, 0, 2, 1, 3)
         k = self._append(f"k_{index}", k)
         v = self._append(f"v_{index}", v)
-        mixed, _ = layers.attention(g, q, g.transpose(k, 0, 1, 3, 2), v, self.causal)
+        scores = g.add(g.matmul(q, g.transpose(k, 0, 1, 3, 2)), self.causal)
+        mixed, _ = layers.attention(g, scores, v)
         x = g.add(x, blocks.output_projection(g, recipe, weights, name + "self_attn", mixed))
         x, peaks = self._cross(index, x)
         return g.add(x, self._gated(name, x)), peaks
@@ -167,10 +168,9 @@ class _DecoderTile:
         normed = blocks.norm(g, recipe, weights, name + "post_attention_layernorm", x)
         weight = blocks.query_weight(recipe, weights, name + "encoder_attn")
         q = g.matmul(normed, g.weight(weight, name + "encoder_attn.q_proj.weight"))
-        keys = g.transpose(k, 0, 1, 3, 2)
-        mixed, peaks = layers.attention(
-            g, blocks.as_heads(g, q, heads, padded), keys, v, self.padding
-        )
+        q = blocks.as_heads(g, q, heads, padded)
+        scores = g.add(g.matmul(q, g.transpose(k, 0, 1, 3, 2)), self.padding)
+        mixed, peaks = layers.attention(g, scores, v)
         return g.add(
             x, blocks.output_projection(g, recipe, weights, name + "encoder_attn", mixed)
         ), peaks

@@ -28,7 +28,7 @@ def encoder(
     x, frames = _front_end(g, recipe, weights, audio, length)
 
     size = g.size(x, 1)
-    mask = layers.padding_mask(g, size, frames)
+    mask = layers.KeyMask(g, layers.padding_mask(g, size, frames), shape.heads)
     rotary = layers.Rotary(g, g.arange(size), shape.rotary, shape.padded_head_dim, shape.theta)
     for index in range(shape.encoder_layers):
         x = _encoder_layer(g, recipe, weights, f"model.encoder.layers.{index}.", x, rotary, mask)
@@ -115,13 +115,13 @@ def _encoder_layer(
     name: str,
     x: str,
     rotary: layers.Rotary,
-    mask: str,
+    mask: layers.KeyMask,
 ) -> str:
     normed = blocks.norm(g, recipe, weights, name + "input_layernorm", x)
     q, k, v = blocks.self_projections(g, recipe, weights, name, normed, rotary)
     q, k = g.transpose(q, 0, 2, 1, 3), g.transpose(k, 0, 2, 3, 1)
     v = g.transpose(v, 0, 2, 1, 3)
-    mixed, _ = layers.attention(g, q, k, v, mask)
+    mixed, _ = layers.attention(g, mask.scores(q, k), v)
     x = g.add(x, blocks.output_projection(g, recipe, weights, name + "self_attn", mixed))
     normed = blocks.norm(g, recipe, weights, name + "post_attention_layernorm", x)
     up = g.add(
