@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -195,8 +196,8 @@ def _reasons(verdict: Verdict) -> tuple[str, ...]:
         )
     if verdict.speechless_quantised > verdict.speechless_original:
         found.append(
-            f"{verdict.speechless_quantised} words are written where nobody speaks, and the "
-            f"unquantised model writes {verdict.speechless_original}"
+            f"words written where nobody speaks: {verdict.speechless_quantised}, and "
+            f"{verdict.speechless_original} by the unquantised model"
         )
     return tuple(found)
 
@@ -221,11 +222,11 @@ def _notes(verdict: Verdict, share: float, clips: int) -> tuple[str, ...]:
 
 
 def _little(verdict: Verdict, share: float) -> str:
-    said = f"{verdict.words} words of hold-out are little to judge by"
+    said = f"{verdict.words:,} words of hold-out are little to judge by"
     if not verdict.words or not verdict.minutes:
         return said
     missing = (ENOUGH - verdict.words) / (verdict.words / verdict.minutes) / share
-    return f"{said}: about {max(1, round(missing))} more minutes of such audio would do"
+    return f"{said}: about {math.ceil(missing)} more minutes of such audio would do"
 
 
 def _percent(part: float, whole: float) -> float:

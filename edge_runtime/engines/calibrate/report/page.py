@@ -90,7 +90,7 @@ def _figures(report: Report) -> list[tuple[str, str, str]]:
             (
                 "Words where nobody speaks",
                 str(verdict.speechless_quantised),
-                f"unquantised {verdict.speechless_original}; {verdict.speechless_clips} recordings",
+                f"unquantised {verdict.speechless_original}",
             )
         )
     return [figure for figure in found if figure[1]]

@@ -78,7 +78,7 @@ def test_words_where_nobody_speaks_are_a_reason(transcript):
     assert (verdict.speechless_clips, verdict.speechless_quantised) == (1, 1)
     assert verdict.words == 3000
     assert verdict.reasons == (
-        "1 words are written where nobody speaks, and the unquantised model writes 0",
+        "words written where nobody speaks: 1, and 0 by the unquantised model",
     )
 
 
@@ -98,11 +98,11 @@ def test_a_hold_out_without_words_cannot_pass():
 def test_few_words_are_said_to_be_few_and_how_many_minutes_are_missing():
     # 1000 words in 400 s: 150 words a minute, 1000 more are 6.7 minutes of hold-out
     verdict = judge(outcomes(100))
-    assert "1000 words of hold-out are little to judge by: about 7 more minutes" in str(
+    assert "1,000 words of hold-out are little to judge by: about 7 more minutes" in str(
         verdict.notes
     )
     # of all recordings only 30 % are held out
-    assert "about 22 more minutes" in str(judge(outcomes(100), share=0.3).notes)
+    assert "about 23 more minutes" in str(judge(outcomes(100), share=0.3).notes)
     assert "little" not in str(judge(outcomes(200)).notes)
 
 

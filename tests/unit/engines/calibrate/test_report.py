@@ -141,7 +141,7 @@ def test_the_figures_that_people_look_for_are_there(passed):
         "it is at -51 dB of full scale (median of 20 s)",
         "Cost by batch Batch ms 1 20.5 2 –",
         "Hardware a board seed 0 edge-runtime 0.1",
-        "1 warnings, 1 files left out all speech is of one speaker notes.md is not audio",
+        "Warnings: 1, files left out: 1 all speech is of one speaker notes.md is not audio",
         "The 12 tensors with the largest error of 14",
     ):
         assert said in passed.words
@@ -186,7 +186,7 @@ def test_worst_clips_show_what_changed_and_play(passed):
     name = "clips/<7> & co.wav"
     shown = page(made(TEXT.replace("fox", "box")), {name: noise(2, 1)})
     words = Page(shown).words
-    assert "0 errors unquantised, 1 quantised, of 9 words; 4.0 s" in words
+    assert "of 9 words 0 wrong unquantised, 1 quantised; 4.0 s" in words
     assert "a red gone: fox new: box ran over" in words
     address = re.search(r'<audio [^>]*src="data:audio/flac;base64,([^"]+)"', shown)[1]
     back, rate = soundfile.read(io.BytesIO(base64.b64decode(address)), dtype="float32")
