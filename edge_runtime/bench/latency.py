@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge_runtime.bench import energy
 from edge_runtime.bench.take import Take
-from edge_runtime.bench.words import normalised
+from edge_runtime.words import normalised
 
 
 def final_after(take: Take, span: energy.Span) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge_runtime.bench import words
+from edge_runtime import words
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.client import Playing
 

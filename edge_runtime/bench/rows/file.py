@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from edge_runtime import words
 from edge_runtime.audio import RATE
-from edge_runtime.bench import server, words
+from edge_runtime.bench import server
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.errors import DeviceError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edge_runtime.bench import flicker, stability, words
+from edge_runtime import words
+from edge_runtime.bench import flicker, stability
 from edge_runtime.bench.alignment import Aligner
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.manifest import Clip

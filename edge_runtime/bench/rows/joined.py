@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edge_runtime.bench import energy, words
+from edge_runtime import words
+from edge_runtime.bench import energy
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.client import Playing, play
 from edge_runtime.bench.take import Take

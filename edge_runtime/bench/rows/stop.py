@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edge_runtime.bench import energy, words
+from edge_runtime import words
+from edge_runtime.bench import energy
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.client import After, Playing
 from edge_runtime.bench.manifest import Clip, spread

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edge_runtime.bench import flicker, peer, stability, words
+from edge_runtime import words
+from edge_runtime.bench import flicker, peer, stability
 from edge_runtime.bench.bench import Bench, each
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.manifest import Clip
@@ -14,7 +15,7 @@ from edge_runtime.bench.percentile import share
 from edge_runtime.bench.rows import firm, stages, waits
 from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Take
-from edge_runtime.bench.words import normalised
+from edge_runtime.words import normalised
 
 _PACED = Playing()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edge_runtime.bench import words
+from edge_runtime import words
 from edge_runtime.bench.alignment import Aligner, Spoken
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.client import Playing

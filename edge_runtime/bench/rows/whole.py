@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from edge_runtime.bench import words
+from edge_runtime import words
 from edge_runtime.bench.bench import Bench
-from edge_runtime.bench.words import normalised
+from edge_runtime.words import normalised
 
 
 def measure(bench: Bench) -> None:

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from edge_runtime.bench import server, words
+from edge_runtime import words
+from edge_runtime.bench import server
 from edge_runtime.bench.bench import Bench, Options, progress
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.manifest import read

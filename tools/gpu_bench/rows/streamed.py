@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from edge_runtime import words
 from edge_runtime.audio import RATE
-from edge_runtime.bench import words
 from edge_runtime.bench.percentile import share
 from edge_runtime.bench.scrape import Scrape
 from edge_runtime.config import Computing, Config

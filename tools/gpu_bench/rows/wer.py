@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edge_runtime.bench import words
-from edge_runtime.bench.words import Score
+from edge_runtime import words
+from edge_runtime.words import Score
 from gpu_bench.bench import Bench
 
 

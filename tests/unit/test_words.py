@@ -2,8 +2,8 @@
 
 import pytest
 
-from edge_runtime.bench import words
-from edge_runtime.bench.words import Score
+from edge_runtime import words
+from edge_runtime.words import Score
 
 
 def test_substitutions_deletions_and_insertions_are_counted_apart():
