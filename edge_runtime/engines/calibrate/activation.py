@@ -47,7 +47,7 @@ class Activation:
             return site.activation
         shape = (-1, 1) if site.kind == "conv" else (-1,)
         parts = (1 / np.array(factors, np.float32)).reshape(shape)
-        places = _behind(g, site.activation, parts.size)
+        places = constants_behind(g, site.activation, parts.size)
         for number, (node, index) in enumerate(places):
             old = g.value(node.input[index])
             new = (old * parts).astype(old.dtype)
@@ -63,7 +63,7 @@ class Activation:
         return scale, self._graph.constant("zero", self._zero)
 
 
-def _behind(g: Rewriting, x: str, channels: int) -> list[tuple[Any, int]]:
+def constants_behind(g: Rewriting, x: str, channels: int) -> list[tuple[Any, int]]:
     """Constants (node, input) that hold the scale, or scale and bias, of `x` by channel.
 
     None where `x` or what lies between is read by others as well.
@@ -73,14 +73,14 @@ def _behind(g: Rewriting, x: str, channels: int) -> list[tuple[Any, int]]:
         return []
     constant = next((n for n, name in enumerate(node.input) if _each(g, name, channels)), -1)
     if node.op_type == "Cast":
-        return _behind(g, node.input[0], channels)
+        return constants_behind(g, node.input[0], channels)
     if node.op_type in ("LayerNormalization", "Div") and constant == int(node.op_type != "Div"):
         return [(node, constant)]
     if node.op_type == "Mul":
-        found = (_behind(g, name, channels) for name in node.input)
+        found = (constants_behind(g, name, channels) for name in node.input)
         return next((places for places in found if places), [])
     if node.op_type == "Add" and constant >= 0:
-        places = _behind(g, node.input[1 - constant], channels)
+        places = constants_behind(g, node.input[1 - constant], channels)
         return [*places, (node, constant)] if places else []
     return []
 

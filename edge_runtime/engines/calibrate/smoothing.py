@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.engines.calibrate.activation import constants_behind
+from edge_runtime.engines.calibrate.observe import Seen
+from edge_runtime.engines.calibrate.rewriting import Rewriting
 from edge_runtime.engines.calibrate.scheme import TABLE
-from edge_runtime.engines.calibrate.sites import as_matrix
+from edge_runtime.engines.calibrate.sites import as_matrix, sites
 
 SHARE = 0.75
 """How much of the difference between channels the weights take over."""
@@ -42,3 +48,29 @@ def factors(
     logs[live] = share * np.log(largest[live]) - (1 - share) * np.log(rows[live])
     logs[live] -= logs[live].mean()
     return tuple(np.maximum(np.exp(logs), LEAST).astype(np.float32).tolist())
+
+
+def divided(seen: Seen, smooth: Mapping[str, Sequence[float]]) -> Seen:
+    """`seen` told of activations over their factors, as they will be rounded."""
+
+    def told(name: str, array: NDArray[np.float32]) -> None:
+        parts = np.array(smooth.get(name) or [1.0], np.float32)
+        seen(name, np.divide(array, parts, dtype=np.float32))
+
+    return told
+
+
+def absorbed(model: Any, weights: Mapping[str, NDArray[np.float32]]) -> set[str]:
+    """The products of a graph whose factors cost nothing: the norm before them takes them."""
+    graph = Rewriting(model, np.dtype(np.float32))
+    return {
+        site.name
+        for site in sites(model)
+        if site.kind != "lookup"
+        and constants_behind(graph, site.activation, channels(site.name, weights[site.name]))
+    }
+
+
+def channels(name: str, weight: NDArray[np.float32]) -> int:
+    """How many input channels a product has."""
+    return int(weight.shape[1 if weight.ndim == 3 or name == TABLE else 0])

@@ -8,7 +8,13 @@ import pytest
 from edge_runtime.engines.calibrate.quantise import quantised, roundings
 from edge_runtime.engines.calibrate.scheme import Product, Scheme
 from edge_runtime.engines.calibrate.sites import sites
-from edge_runtime.engines.calibrate.smoothing import Channels, factors
+from edge_runtime.engines.calibrate.smoothing import (
+    Channels,
+    absorbed,
+    channels,
+    divided,
+    factors,
+)
 
 APART = {
     "encoder": {"conv1", "conv3", "o_proj", "fc2"},
@@ -18,10 +24,10 @@ APART = {
 
 
 def test_channels_are_the_largest_of_all_clips() -> None:
-    channels = Channels()
-    channels.seen("a", np.float32([[1, -2, 0], [0.5, 1, 0]]))
-    channels.seen("a", np.float32([[-3, 1, 0]]))
-    assert channels.largest["a"].tolist() == [3, 2, 0]
+    found = Channels()
+    found.seen("a", np.float32([[1, -2, 0], [0.5, 1, 0]]))
+    found.seen("a", np.float32([[-3, 1, 0]]))
+    assert found.largest["a"].tolist() == [3, 2, 0]
 
 
 def test_loud_channels_get_large_factors() -> None:
@@ -40,7 +46,8 @@ def test_what_a_product_reads_is_divided_and_nothing_else_changes(full, sound, t
     apart = set()
     for site in sites(model):
         before = read(model, site.name, fed)
-        smooth = np.exp(random.normal(0, 1, channels_of(site, full))).astype(np.float32)
+        count = channels(site.name, full.weights[site.name])
+        smooth = np.exp(random.normal(0, 1, count)).astype(np.float32)
         products = {site.name: Product(smooth=tuple(map(float, smooth)))}
         weights = roundings({site.name: full.weights[site.name]}, Scheme(products=products))
         made = quantised(model, Scheme(products=products), "signed", weights)
@@ -51,11 +58,18 @@ def test_what_a_product_reads_is_divided_and_nothing_else_changes(full, sound, t
             apart.add(site.name.rsplit(".", 2)[-2])
     # The norms took the factors of what reads them; the others cost a product.
     assert apart == APART[tile]
+    names = {site.name for site in sites(model)}
+    costly = {name for name in names if name.split(".")[-2:-1] and name.split(".")[-2] in apart}
+    assert absorbed(model, full.weights) == names - costly
 
 
-def channels_of(site, full) -> int:
-    weight = full.weights[site.name]
-    return weight.shape[1] if site.kind in ("conv", "head") else weight.shape[0]
+def test_ranges_are_seen_of_what_will_be_rounded() -> None:
+    seen: dict[str, np.ndarray] = {}
+    told = divided(seen.__setitem__, {"a": (2.0, 0.5)})
+    for name in "ab":
+        told(name, np.float32([[4, 3]]))
+    assert seen["a"].tolist() == [[2, 6]]
+    assert seen["b"].tolist() == [[4, 3]]
 
 
 def inputs(model, full, sound) -> dict[str, np.ndarray]:
