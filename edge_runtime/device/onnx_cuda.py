@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import onnxruntime as ort
 
 from edge_runtime.device.base import Buffer, Call, Stream
@@ -63,6 +64,10 @@ _OURS = re.compile(r"(CUDA|CUDNN|CUBLAS) (failure|error) \d|failed to allocate",
 
 class OnnxCudaProgram(OnnxProgram):
     """A graph on the GPU. Its calls enqueue on the one stream of its device."""
+
+    def _taken_when_bound(self) -> list[str]:
+        """Integers: where only nodes on the CPU read one, it is copied there when it is bound."""
+        return [name for name, spec in self.inputs.items() if spec.dtype == np.int64]
 
     def __init__(
         self,

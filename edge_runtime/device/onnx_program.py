@@ -86,15 +86,22 @@ class OnnxProgram:
         for key, value in self._entries.items():
             options.add_run_config_entry(key, value)
         kept = dict(bindings)
+        again = [(self.inputs[name], bindings[name]) for name in self._taken_when_bound()]
 
         def call() -> None:
             try:
+                for spec, buffer in again:
+                    self._bind(binding.bind_input, spec, buffer)
                 session.run_with_iobinding(binding, options)
             except Exception as error:  # onnxruntime's errors share no base but Exception
                 shapes = {name: buffer.shape for name, buffer in kept.items()}
                 raise self._failure(f"{self._name} failed with {shapes}: {_line(error)}") from error
 
         return call
+
+    def _taken_when_bound(self) -> list[str]:
+        """Inputs whose values onnxruntime takes when they are bound: to be bound for each call."""
+        return []
 
     def _failure(self, message: str) -> DeviceError:
         return DeviceError(message)

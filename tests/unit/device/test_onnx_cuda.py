@@ -103,6 +103,30 @@ def test_results_land_in_the_bound_memory(make, plan: Path) -> None:
     assert bindings["more"].host.tolist() == [8, 0]
 
 
+def test_integers_are_bound_again_for_each_call(
+    make, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnxruntime copies what only the CPU reads when it is bound, and never again."""
+    bound: list[str] = []
+    bind = ort.IOBinding.bind_input
+    monkeypatch.setattr(
+        ort.IOBinding,
+        "bind_input",
+        lambda self, name, *given: (bound.append(name), bind(self, name, *given))[1],
+    )
+    device = make()
+    bindings = {
+        name: device.alloc((2, 4) if name == "x" else (2,), dtype, "mapped")
+        for name, dtype in (("x", np.float32), ("count", np.int64), ("more", np.int64))
+    }
+    call = device.load(plan).bind(bindings, device.stream())
+    assert sorted(bound) == ["count", "x"]
+    for _ in range(2):
+        bound.clear()
+        call()
+        assert bound == ["count"]
+
+
 def test_all_work_is_enqueued_on_the_one_stream_of_the_device(
     make, plan: Path, opened: Opened
 ) -> None:
