@@ -14,7 +14,7 @@ class Updating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_ms: int = 100
     hop_ms: int = 200
     hop_factor: float = 5.5
-    stable_ms: int = 500
+    stable_ms: int = 350
     stable_after_ms: int = 1800
     stable_logprob: float = -0.5
     stable_margin: float = 1.5
