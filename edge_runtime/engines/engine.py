@@ -24,7 +24,9 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What an engine was built from and for, in `engine.json`.
 
     To be used, an engine must match in all fields down to `queries` (`rows`, `samples` and
-    `queries`: hold as much). `target` names compute capabilities, one or a range each.
+    `queries`: hold as much). `target` names compute capabilities, one or a range each. `scheme`
+    is the sha256 of the scheme of an engine of 8-bit integers, `variant` the fingerprint of the
+    calibrated model that it was built of, `forced` whether that one was.
     """
 
     model: str
@@ -32,6 +34,7 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     weights: dict[str, str]
     graphs: str
     precision: str
+    scheme: str = ""
     split: tuple[int, ...]
     tensorrt: str
     version: str
@@ -44,6 +47,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     l4t: str = ""
     driver: str = ""
     # How it came about.
+    variant: str = ""
+    forced: bool = False
     built: str = ""
     seconds: float = 0.0
     host: str = ""
@@ -53,6 +58,9 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def fingerprint(self) -> str:
         """16 hex digits of everything that must match: the name of the engine's folder."""
         content = {name: getattr(self, name) for name in _MUST}
+        # Engines in floating point are named as they were before there were others.
+        if not self.scheme:
+            del content["scheme"]
         encoded = msgspec.json.encode(content, order="sorted")
         return hashlib.sha256(encoded).hexdigest()[:16]
 
@@ -79,7 +87,10 @@ class Engine:
 
     def check(self, *, verify: bool = False) -> None:
         """Raises `ModelDamaged` for a file that is gone or changed; hashes only with `verify`."""
-        again = f"--precision {self.info.precision} --tensorrt {self.info.tensorrt} --again"
+        variant = f"--variant {self.info.variant} " if self.info.variant else ""
+        again = (
+            f"--precision {self.info.precision} {variant}--tensorrt {self.info.tensorrt} --again"
+        )
         try:
             manifest.checked(self.folder, verify=verify)
         except ModelDamaged as error:

@@ -9,6 +9,7 @@ import msgspec
 from edge_runtime.audio import RATE
 from edge_runtime.device.tensorrt.module import find_tensorrt, installed
 from edge_runtime.engines.board import Board
+from edge_runtime.engines.difference import Difference, differing
 from edge_runtime.engines.engine import Engine, EngineInfo, engines
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store, graphs_fingerprint
@@ -23,7 +24,8 @@ class Wanted:
     """What an engine is looked for; None where anything will do.
 
     `capability` is None where no GPU tells it. `rows`, `samples` and `queries` are the
-    largest batch, row and draft that it must take.
+    largest batch, row and draft that it must take. For 8-bit integers `scheme` is the sha256 of
+    theirs, and `variant` the fingerprint to build by where that is not the active one.
     """
 
     precision: str
@@ -31,6 +33,8 @@ class Wanted:
     version: str
     capability: tuple[int, int] | None = None
     split: tuple[int, ...] | None = None
+    scheme: str | None = None
+    variant: str = ""
     rows: int = 1
     samples: int = 1
     queries: int = 1
@@ -38,6 +42,8 @@ class Wanted:
     def command(self, model: str, rows: int = ROWS, samples: int = SAMPLES) -> str:
         """The line that builds such an engine, for this batch or as large as it must take."""
         parts = ["edge-runtime build", model, f"--precision {self.precision}"]
+        if self.variant:
+            parts.append(f"--variant {self.variant}")
         parts.append(f"--tensorrt {self.tensorrt}")
         if self.split is not None:
             parts.append(f"--split {','.join(map(str, self.split))}")
@@ -46,20 +52,6 @@ class Wanted:
         if (longest := max(samples, self.samples)) > SAMPLES:
             parts.append(f"--seconds {-(-longest // RATE)}")
         return " ".join(parts)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A field in which an engine is not what is wanted."""
-
-    field: str
-    wanted: str
-    found: str
-
-    def __str__(self) -> str:
-        if self.field == "graphs":
-            return "graphs (exported by another version of edge-runtime)"
-        return f"{self.field} (wanted {self.wanted}, found {self.found})"
 
 
 def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
@@ -104,12 +96,13 @@ def differences(
     hashes = _hashes(store, recipe) or info.weights
     try:
         cut = split(recipe, info.split)
-        graphs = graphs_fingerprint(cut, wanted.precision, hashes.values())
+        graphs = graphs_fingerprint(cut, wanted.precision, hashes.values(), info.scheme)
         digest = cut.hash
     except RecipeError:
         digest = graphs = "another number of layers"
     capability = wanted.capability
-    pairs = {
+    scheme = info.scheme if wanted.scheme is None else wanted.scheme
+    pairs: dict[str, tuple[object, object]] = {
         "tensorrt": (wanted.tensorrt, info.tensorrt),
         "version": (wanted.version, info.version),
         "precision": (wanted.precision, info.precision),
@@ -118,14 +111,9 @@ def differences(
         "weights": (hashes, info.weights),
         "graphs": (graphs, info.graphs),
     }
-    unlike = [
-        Difference(field, *_told(field, one, other))
-        for field, (one, other) in pairs.items()
-        if one != other
-    ]
-    # Graphs are made of these: they say nothing more.
-    if any(each.field in ("precision", "recipe", "weights") for each in unlike):
-        unlike = [each for each in unlike if each.field != "graphs"]
+    if wanted.precision == info.precision:
+        pairs["scheme"] = (scheme, info.scheme)
+    unlike = differing(pairs)
     if capability is not None and not info.for_target(capability):
         unlike.append(Difference("target", "{}.{}".format(*capability), " ".join(info.target)))
     for field in ("rows", "samples", "queries"):
@@ -188,18 +176,3 @@ def _hashes(store: Store, recipe: MoonshineRecipe) -> dict[str, str] | None:
         return store.hashes(recipe)
     except (ModelMissing, ModelDamaged):
         return None
-
-
-def _told(field: str, one: object, other: object) -> tuple[str, str]:
-    """Two values that differ, short enough for a sentence."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        names = sorted(one.keys() | other.keys())
-        name = next(name for name in names if one.get(name) != other.get(name))
-        return f"{name} {one.get(name, 'absent')[:12]}", f"{name} {other.get(name, 'absent')[:12]}"
-    if field == "split":
-        return _joined(one), _joined(other)
-    return str(one)[:16], str(other)[:16]
-
-
-def _joined(tiles: object) -> str:
-    return ",".join(map(str, tiles)) if isinstance(tiles, tuple) else str(tiles)

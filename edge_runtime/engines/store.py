@@ -2,8 +2,9 @@
 
 `<root>/<model>/weights/` holds the files and `manifest.json`;
 `<root>/<model>/<fingerprint>/` the graphs and theirs; engines lie beside them in folders
-of the same form, which `plans` knows by their `engine.json`. A folder appears under
-its name only when it is whole: it is written beside and renamed.
+of the same form, which `plans` knows by their `engine.json`, and calibrated models, which
+`variants` knows by their `calibration.json`. A folder appears under its name only when it is
+whole: it is written beside and renamed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ _UNWRITABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, er
 
 ENGINE = "engine.json"
 """The file that tells an engine's folder from one of graphs."""
+
+VARIANT = "calibration.json"
+"""The file that tells a calibrated model's folder from one of graphs."""
+
+# What of `calibrate` decides which graphs come of a scheme.
+_QUANTISER = (
+    "activation", "products", "quantise", "rewriting", "rounding", "scheme", "sites", "table",
+    "write",
+)  # fmt: skip
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is written, how many are done, and of how many."""
@@ -103,14 +113,14 @@ class Store:
 
     def forget_graphs(self, name: str, keep: Collection[str] = ()) -> None:
         """Delete a model's exported graphs but those in `keep`. Raises `StoreUnwritable`."""
-        with self._writing():
+        with self.writing():
             for folder in self._graph_folders(name):
                 if folder.name not in keep:
                     shutil.rmtree(folder)
 
     def delete(self, name: str, folder: Path) -> None:
         """Delete a folder of the model. Raises `StoreUnwritable`."""
-        with self.lock(name), self._writing():
+        with self.lock(name), self.writing():
             shutil.rmtree(folder)
 
     def listing(self) -> list[Stored]:
@@ -135,7 +145,7 @@ class Store:
 
         `waiting` is called before a wait. Raises `StoreUnwritable`.
         """
-        with self._writing():
+        with self.writing():
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.root / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o664)
         try:
@@ -155,7 +165,7 @@ class Store:
         Hold `lock`. Nothing is left behind, and the old folder untouched, when
         the block raises. Raises `StoreUnwritable`.
         """
-        with self._writing():
+        with self.writing():
             folder.parent.mkdir(parents=True, exist_ok=True)
             _sweep(folder.parent)
             new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
@@ -173,7 +183,7 @@ class Store:
                 shutil.rmtree(new, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """Turns what the system says of a write into `StoreUnwritable` with the fix."""
         try:
             yield
@@ -192,7 +202,8 @@ class Store:
         folder = self.root / name
         made = folder.glob(f"*/{FILE}") if folder.is_dir() else ()
         found = (path.parent for path in made if path.parent.name != "weights")
-        return sorted(each for each in found if not (each / ENGINE).is_file())
+        others = (ENGINE, VARIANT)
+        return sorted(each for each in found if not any((each / it).is_file() for it in others))
 
     def _whole(self, folder: Path, name: str) -> bool:
         try:
@@ -227,16 +238,32 @@ def default_root() -> Path:
     return Path(cache) / "edge-runtime"
 
 
-def graphs_fingerprint(recipe: AnyRecipe, precision: str, hashes: Iterable[str]) -> str:
-    """16 hex digits of the graphs that come of weights with these sha256, in this order."""
+def graphs_fingerprint(
+    recipe: AnyRecipe, precision: str, hashes: Iterable[str], scheme: str = ""
+) -> str:
+    """16 hex digits of the graphs that come of weights with these sha256, in this order.
+
+    `scheme` is the sha256 of the scheme that graphs of 8-bit integers are made by.
+    """
     parts = [recipe.hash, precision, _exporter(), *hashes]
+    if scheme:
+        parts += [scheme, _quantiser()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _exporter() -> str:
     """sha256 of the exporter's own source: a changed exporter makes new graphs by itself."""
+    return _digest(sorted((Path(__file__).parent / "export").rglob("*.py")))
+
+
+def _quantiser() -> str:
+    folder = Path(__file__).parent / "calibrate"
+    return _digest([folder / f"{name}.py" for name in _QUANTISER])
+
+
+def _digest(sources: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / "export").rglob("*.py")):
+    for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
