@@ -61,7 +61,7 @@ def _bench_options(parser: argparse.ArgumentParser) -> None:
     add("--reference", type=Path, help="what `gpu-bench reference` wrote")
     add("--json", type=Path, help="the figures, written as they come")
     add("--add", action="store_true", help="keep the figures that the JSON has")
-    add("--rows", default="", help=f"only these; known are {','.join(ROWS)}")
+    add("--rows", default="", help=f"only these, or all; known are {','.join(ROWS)}")
     add("--label", default="", help="said beside the figures: what they were measured with")
     add("--model", default=Options.model)
     add("--device", default=Options.device, help="tensorrt, onnx-cuda, onnx-tensorrt or cpu")

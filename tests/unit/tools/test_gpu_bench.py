@@ -233,6 +233,7 @@ def test_after_a_lost_device_the_rest_runs_in_another_process(options, monkeypat
 def test_rows_are_those_named_in_their_order():
     assert rows.chosen(("wer", "tokens"), on_cpu=False) == ["tokens", "wer"]
     assert "silence" not in rows.chosen((), on_cpu=False)
+    assert rows.chosen(("all",), on_cpu=False) == list(rows.ROWS)
     assert rows.chosen((), on_cpu=True) == ["tokens", "wer", "passes", "update", "streamed"]
     with pytest.raises(ConfigError, match="unknown row 'tokns'"):
         rows.chosen(("tokns",), on_cpu=False)
