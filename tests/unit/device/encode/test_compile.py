@@ -17,8 +17,10 @@ LARGER = msgspec.structs.replace(
 )
 
 
-@pytest.mark.parametrize("capability", [(8, 7), (9, 0)])
-@pytest.mark.parametrize("spec", [SPEC, LARGER], ids=["tiny", "base"])
+@pytest.mark.parametrize(
+    ("spec", "capability"),
+    [(SPEC, (8, 7)), (SPEC, (9, 0)), (SPEC, (11, 0)), (LARGER, (8, 7)), (LARGER, (9, 0))],
+)
 def test_every_kernel_is_in_the_code(
     needs_nvrtc: None, spec: EncodeSpec, capability: tuple[int, int]
 ) -> None:

@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,11 +19,24 @@ SPEC = StepSpec(
     alignment_heads=((2, 1), (3, 0), (3, 1), (3, 2), (3, 5)),
 )  # fmt: skip
 
+LARGER = msgspec.structs.replace(SPEC, layers=8, width=416, head_dim=56, inner=1664)
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("capability", [(8, 7), (9, 0)])
-def test_all_kernels_are_there(needs_nvrtc, capability: tuple[int, int], dtype: type) -> None:
-    code = compiled(SPEC, np.dtype(dtype), capability)
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "capability"),
+    [
+        (SPEC, np.float16, (8, 7)),
+        (SPEC, np.float32, (8, 7)),
+        (SPEC, np.float16, (9, 0)),
+        (SPEC, np.float32, (9, 0)),
+        (SPEC, np.float16, (11, 0)),
+        (LARGER, np.float16, (8, 7)),
+    ],
+)
+def test_all_kernels_are_there(
+    needs_nvrtc, spec: StepSpec, dtype: type, capability: tuple[int, int]
+) -> None:
+    code = compiled(spec, np.dtype(dtype), capability)
     assert code.startswith(b"\x7fELF")
     assert [name for name in KERNELS if name.encode() not in code] == []
 
