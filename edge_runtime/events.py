@@ -12,7 +12,7 @@ import msgspec
 
 from edge_runtime.errors import ProtocolError
 
-Encoding = Literal["pcm_s16le", "pcm_f32le", "mulaw"]
+Encoding = Literal["pcm_s16le", "pcm_f32le", "mulaw", "alaw"]
 Reason = Literal["endpoint", "flush", "cap", "stop"]
 
 

@@ -30,13 +30,15 @@ from edge_runtime.events import (
 class Options:
     """What a client asks of its session.
 
-    `speculate` decodes as soon as speech pauses, before the endpoint is certain.
+    `speculate` decodes as soon as speech pauses, before the endpoint is certain. `live`: somebody
+    speaks into it; a recording is decoded beside such sessions, and never before their finals.
     """
 
     partials: bool = True
     words: bool = False
     endpoint_ms: int = 500
     speculate: bool = True
+    live: bool = True
 
 
 class Session:

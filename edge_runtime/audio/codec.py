@@ -25,6 +25,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "pcm_s16le": np.dtype("<i2"),
     "pcm_f32le": np.dtype("<f4"),
     "mulaw": np.dtype("u1"),
+    "alaw": np.dtype("u1"),
 }
 
 
@@ -89,8 +90,8 @@ class Decoder:
         if self._encoding == "pcm_s16le":
             scaled: Samples = values.astype(np.float32) * np.float32(1 / 32768)
             return scaled
-        if self._encoding == "mulaw":
-            heard: Samples = _mulaw()[values]
+        if self._encoding in _COMPANDED:
+            heard: Samples = _COMPANDED[self._encoding]()[values]
             return heard
         return values.astype(np.float32)
 
@@ -102,3 +103,16 @@ def _mulaw() -> Samples:
     exponent = (code >> 4 & 7).astype(np.int32)
     magnitude = ((code & 15).astype(np.int32) * 8 + 132 << exponent) - 132
     return (np.where(code & 128, -magnitude, magnitude) / 32768).astype(np.float32)
+
+
+@functools.cache
+def _alaw() -> Samples:
+    """The 256 values of G.711 A-law, as shares of full scale (ITU-T G.711, table 1)."""
+    code = np.arange(256, dtype=np.uint8) ^ 0x55
+    exponent = (code >> 4 & 7).astype(np.int32)
+    mantissa = (code & 15).astype(np.int32) * 16 + 8
+    magnitude = np.where(exponent > 0, mantissa + 256 << np.maximum(exponent - 1, 0), mantissa)
+    return (np.where(code & 128, magnitude, -magnitude) / 32768).astype(np.float32)
+
+
+_COMPANDED = {"mulaw": _mulaw, "alaw": _alaw}

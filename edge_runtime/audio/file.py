@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import soundfile
 
@@ -34,19 +35,24 @@ class FileSource:
     """A sound file (WAV, FLAC, Ogg, MP3 …): channels averaged, resampled, never held whole.
 
     Iterating again starts again. A file that is damaged further on gives what comes
-    before the damage, and a warning.
+    before the damage, and a warning. A file may also be given as its bytes, and a name for them.
     """
 
     live = False
 
-    def __init__(self, path: str | os.PathLike[str], block_ms: int = BLOCK_MS) -> None:
+    def __init__(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        block_ms: int = BLOCK_MS,
+        name: str | None = None,
+    ) -> None:
         """Opens the file; raises `AudioError` when it is missing, empty or not audio."""
-        self.name = os.fspath(path)
-        self._path = Path(path)
+        self._source = file if isinstance(file, bytes) else Path(file)
+        self.name = name or str(file if not isinstance(file, bytes) else "the file")
         self._block_ms = block_ms
         self._header: list[str] = []
         self._damage: list[str] = []
-        self._patched: OpenEnded | None = None
+        self._patched: BinaryIO | None = None
         self._begun = False
         self._file = self._open()
         self._rate: int = self._file.samplerate
@@ -55,6 +61,12 @@ class FileSource:
         except AudioError:
             self._close()
             raise
+
+    @property
+    def channels(self) -> int:
+        """How many there are."""
+        count: int = self._file.channels
+        return count
 
     @property
     def seconds(self) -> float | None:
@@ -113,7 +125,7 @@ class FileSource:
         self._header = []
         self._patched = None
         try:
-            with self._path.open("rb") as file:
+            with self._raw() as file:
                 empty = not file.read(1)
                 chunk = find_data(file)
         except OSError as error:
@@ -124,20 +136,34 @@ class FileSource:
         if empty:
             raise AudioError(f"{self.name} is empty", "Record or copy it again.")
         if chunk is not None and chunk.open_ended:
-            self._patched = OpenEnded(self._path, chunk.size_at)
+            self._patched = self._open_ended(chunk.size_at)
         if chunk is not None and (chunk.truncated or chunk.overfull):
             self._header.append(
                 f"the header of {self.name} promises {chunk.promised} bytes of samples, but there "
                 f"are {chunk.present}, which are read"
             )
         try:
-            return _Forward(self._patched or str(self._path))
+            return _Forward(self._patched or self._whole())
         except soundfile.LibsndfileError as error:
             if self._patched is not None:
                 self._patched.close()
             raise AudioError(
                 f"{self.name} is not audio that can be read: {error.error_string}", _CONVERT
             ) from error
+
+    def _raw(self) -> BinaryIO:
+        source = self._source
+        return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+    def _whole(self) -> str | BinaryIO:
+        source = self._source
+        return io.BytesIO(source) if isinstance(source, bytes) else str(source)
+
+    def _open_ended(self, size_at: int) -> BinaryIO:
+        source = self._source
+        if isinstance(source, bytes):
+            return io.BytesIO(source[:size_at] + b"\xff" * 4 + source[size_at + 4 :])
+        return OpenEnded(source, size_at)
 
     def _close(self) -> None:
         self._file.close()

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from edge_runtime.cli.live import timed_words
-from edge_runtime.cli.subtitles import cues, srt, vtt
 from edge_runtime.events import Final
+from edge_runtime.subtitles import cues, srt, vtt
+from edge_runtime.transcript import Transcript
 
 Format = Literal["text", "json", "srt", "vtt"]
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """A recording's name, its length in seconds, and its finals in order."""
-
-    name: str
-    seconds: float
-    finals: tuple[Final, ...]
-
-    @property
-    def spoken(self) -> tuple[Final, ...]:
-        """The finals that have text: what the guards rejected has none."""
-        return tuple(final for final in self.finals if final.text)
-
-    @property
-    def turns(self) -> tuple[str, ...]:
-        """The text of each turn, its segments joined."""
-        texts: dict[int, list[str]] = {}
-        for final in self.spoken:
-            texts.setdefault(final.turn, []).append(final.text.strip())
-        return tuple(" ".join(parts) for parts in texts.values())
 
 
 def render(transcript: Transcript, form: Format, *, label: bool = False) -> str:
@@ -61,7 +39,7 @@ def _json(transcript: Transcript, label: bool) -> str:
     whole = {
         "file": transcript.name,
         "seconds": round(transcript.seconds, 3),
-        "text": " ".join(transcript.turns),
+        "text": transcript.text,
         "segments": segments,
     }
     return msgspec.json.encode(whole).decode() + "\n"

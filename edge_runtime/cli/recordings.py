@@ -12,11 +12,12 @@ from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.source import Source
 from edge_runtime.cli import report
 from edge_runtime.cli.inputs import say_warnings
-from edge_runtime.cli.output import Format, Transcript, render
+from edge_runtime.cli.output import Format, render
 from edge_runtime.cli.progress import AudioProgress
 from edge_runtime.errors import EdgeRuntimeError, StoreUnwritable
 from edge_runtime.events import Final, SpeechEnd, SpeechStart
 from edge_runtime.transcribe import Transcriber
+from edge_runtime.transcript import Transcript
 
 SUFFIXES: dict[Format, str] = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edge_runtime.config.computing import Computing
+from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.layers import RESERVED, load, nearest
 from edge_runtime.config.listening import CAP_MS_MIN, Listening
@@ -15,6 +16,7 @@ __all__ = [
     "RESERVED",
     "Computing",
     "Config",
+    "Dialects",
     "Guarding",
     "Listening",
     "Serving",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from edge_runtime.config.computing import Computing
+from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.listening import Listening
 from edge_runtime.config.serving import Serving
@@ -19,3 +20,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listening: Listening = Listening()
     updating: Updating = Updating()
     guarding: Guarding = Guarding()
+    dialects: Dialects = Dialects()

@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
 from edge_runtime.metrics.device import DeviceMetrics
+from edge_runtime.metrics.dialects import DialectMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0)
@@ -39,7 +40,7 @@ class Cost(Protocol):
 class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
-    `device` has those of the device.
+    `device` has those of the device, `dialects` those of each protocol.
     """
 
     def __init__(self) -> None:
@@ -82,6 +83,7 @@ class Metrics:
             registry=registry,
         )
         self.device = DeviceMetrics(registry)
+        self.dialects = DialectMetrics(registry)
         self._conflicts = Counter(
             "edge_runtime_stable_conflicts",
             "Texts that contradicted stable words",
@@ -137,8 +139,8 @@ class Metrics:
         """A message of `size` bytes came in."""
         self._bytes.labels("in").inc(size)
 
-    def sent(self, event: Event, size: int, waited: float) -> None:
-        """An event of `size` bytes went out, `waited` seconds after it was made."""
+    def sent(self, event: object, size: int, waited: float) -> None:
+        """An event, or an answer, of `size` bytes went out, `waited` seconds after it was made."""
         self._bytes.labels("out").inc(size)
         if isinstance(event, (Partial, Final)):
             purpose = "final" if isinstance(event, Final) else "partial"

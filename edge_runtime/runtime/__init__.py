@@ -17,6 +17,7 @@ from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.config import Config
 from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Purpose
 from edge_runtime.device import Device
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
@@ -88,6 +89,11 @@ class Runtime:
     def model(self) -> str:
         """Its name."""
         return self.loaded.name
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What it understands, by ISO 639-1 codes."""
+        return self.loaded.languages
 
     @property
     def device(self) -> Device:
@@ -220,14 +226,19 @@ class Runtime:
     # -- decoding
 
     def _dispatch(self) -> None:
-        """Give idle lanes the most urgent updates: finals first, then the longest not served."""
+        """Give idle lanes the most urgent updates: finals first, then the longest not served.
+
+        Segments of recordings wait their turn among partials, and while somebody speaks, one
+        lane of several is never theirs.
+        """
         while True:
             now = time.perf_counter()
+            room = self._room_for_recordings()
             # All of them, also while no lane is idle: how long each waits is counted from here.
             wanting = [
-                (wanted, stream.served_at, stream)
+                (wanted if stream.live else Purpose.PARTIAL, stream.served_at, stream)
                 for stream in self._streams.values()
-                if (wanted := stream.wants(now)) is not None
+                if (wanted := stream.wants(now)) is not None and (stream.live or room)
             ]
             if not wanting or not self._decoder.idle:
                 return
@@ -236,6 +247,13 @@ class Runtime:
             assert update is not None
             audio = stream.session.ring.pieces(update.start, update.end)
             self._decoder.submit(Task(stream, update, audio, stream.served(now)))
+
+    def _room_for_recordings(self) -> bool:
+        if not any(stream.live for stream in self._streams.values()):
+            return True
+        flying = self._decoder.flying
+        lanes = self._decoder.idle + len(flying)
+        return sum(not task.owner.live for task in flying) < max(1, lanes - 1)
 
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner

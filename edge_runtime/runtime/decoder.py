@@ -64,6 +64,11 @@ class Decoder:
             self._engine = None
         self.idle = 0
 
+    @property
+    def flying(self) -> list[Task]:
+        """The tasks that lanes are at."""
+        return list(self._flying.values())
+
     def submit(self, task: Task) -> None:
         """Run a task on an idle lane."""
         self.idle -= 1

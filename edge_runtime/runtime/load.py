@@ -52,6 +52,7 @@ class Loaded:
     detector: Program
     size: Size
     fallback: str | None = None
+    languages: tuple[str, ...] = ()
 
     @property
     def on_cpu(self) -> bool:
@@ -177,7 +178,8 @@ class Loader:
                 device.close()
             raise
         fallback = self.fallback(name)
-        return Loaded(self._recipe.name, device, chain, model, detector, size, fallback)
+        languages = self._recipe.languages
+        return Loaded(self._recipe.name, device, chain, model, detector, size, fallback, languages)
 
     def _found(self, name: str, device: Device) -> tuple[Path, Size]:
         """Where the files are that the device runs, and the largest batch that they take."""

@@ -144,6 +144,11 @@ class Stream:
             self.put(self.session.flush() if asked == "flush" else self.session.stop(asked))
 
     @property
+    def live(self) -> bool:
+        """Somebody speaks into it."""
+        return self.session.options.live
+
+    @property
     def finished(self) -> bool:
         """Nothing more will come of it, read or not."""
         return self.session.closed

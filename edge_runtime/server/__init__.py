@@ -13,10 +13,13 @@ from aiohttp import web
 
 from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
-from edge_runtime.server import health, native
+from edge_runtime.server import health, routes
 from edge_runtime.server.address import listen, url
 from edge_runtime.server.base import Limits, Runtime
+from edge_runtime.server.conversation import handler
+from edge_runtime.server.native import PATH, Native
 from edge_runtime.server.parking import Parking
+from edge_runtime.server.ports import own_ports
 from edge_runtime.server.state import STATE, State
 
 __all__ = ["Limits", "State", "create_app", "hosting", "serve"]
@@ -34,7 +37,8 @@ def create_app(
         store=store,
         parking=Parking(config.serving.resume_seconds, metrics),
     )
-    app.router.add_get("/v1/stream", native.stream)
+    app.router.add_get(PATH, handler(Native))
+    routes.add(app, config.dialects)
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", health.readyz)
     app.router.add_get("/metrics", health.metrics)
@@ -57,19 +61,20 @@ async def hosting(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=state.limits.linger)
     try:
         await runner.setup()
-        sites = [web.SockSite(runner, socket) for socket in sockets]
+        sites: list[web.BaseSite] = [web.SockSite(runner, socket) for socket in sockets]
         for site in sites:
             await site.start()
-        runtime = await asyncio.to_thread(load)
-        async with runtime.serving():
-            state.runtime = runtime
-            try:
-                yield url(sockets), runtime
-            finally:
-                state.closing = True
-                for site in sites:
-                    await site.stop()
-                await state.parking.finish(state.limits.grace)
+        async with own_ports(state) as others:
+            runtime = await asyncio.to_thread(load)
+            async with runtime.serving():
+                state.runtime = runtime
+                try:
+                    yield url(sockets), runtime
+                finally:
+                    state.closing = True
+                    for site in [*sites, *others]:
+                        await site.stop()
+                    await state.parking.finish(state.limits.grace)
     finally:
         await runner.cleanup()
         for socket in sockets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -41,6 +41,10 @@ class Runtime(Protocol):
 
     @property
     def model(self) -> str: ...
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """What the model understands, by ISO 639-1 codes."""
 
     @property
     def device(self) -> Named: ...

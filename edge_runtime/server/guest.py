@@ -28,7 +28,13 @@ class Guest:
     """
 
     def __init__(
-        self, start: Start, stream: Stream, decoder: Decoder, metrics: Metrics, limits: Limits
+        self,
+        start: Start,
+        stream: Stream,
+        decoder: Decoder,
+        metrics: Metrics,
+        limits: Limits,
+        dialect: str,
     ) -> None:
         self.start = start
         self.session = secrets.token_hex(4)
@@ -41,6 +47,7 @@ class Guest:
         self._stream = stream
         self._decoder = decoder
         self._metrics = metrics
+        self._dialect = dialect
         self._piece = limits.piece
         self._frame = decoder.frame_bytes
         self._taken = 0  # bytes, whole frames only
@@ -49,6 +56,7 @@ class Guest:
         self._mended = False
         self._ending: str | ProtocolError | None = None
         metrics.opened()
+        metrics.dialects.opened(dialect)
         self._pump = asyncio.create_task(self._carry())
 
     @property
@@ -88,11 +96,15 @@ class Guest:
             step = max(self._frame, self._piece // self._frame * self._frame)
             for first in range(0, whole, step):
                 piece = data[first : min(first + step, whole)]
-                pcm = self._decoder.push(piece)
-                await self._stream.feed(pcm)
+                await self._feed(self._decoder.push(piece))
                 self._taken += len(piece)
-                self._metrics.heard(len(pcm) / RATE)
             self._warn_of_mended()
+
+    async def feed(self, pcm: Samples) -> None:
+        """Take in 16 kHz mono float32 samples; waits while the stream has no room."""
+        async with self.listening:
+            if self._ending is None:
+                await self._feed(pcm)
 
     def listen(self, microphone: Microphone) -> None:
         """Hear the device's own microphone from now on."""
@@ -137,9 +149,17 @@ class Guest:
         if len(tail):
             await self._stream.feed(tail)
 
+    async def _feed(self, pcm: Samples) -> None:
+        await self._stream.feed(pcm)
+        self._count(pcm)
+
     def _overhear(self, pcm: Samples) -> None:
         self._stream.offer(pcm)
+        self._count(pcm)
+
+    def _count(self, pcm: Samples) -> None:
         self._metrics.heard(len(pcm) / RATE)
+        self._metrics.dialects.heard(self._dialect, len(pcm) / RATE)
 
     def _deafened(self, error: EdgeRuntimeError) -> None:
         ending = ProtocolError(error.code, error.message, error.fix, 1011)

@@ -1,39 +1,37 @@
-"""One WebSocket of one guest: a task that reads, a task that writes, and how both end."""
+"""One connection of one guest: a task that reads, a task that writes, and how both end."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from typing import Any, Literal
 
-from aiohttp import WSMsgType, web
-
+from edge_runtime.dialects import Act, Answer, Dialect, Said
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import AnyRequest, Closed, Error, Event, Flush, Start, encode
-from edge_runtime.server import requests
+from edge_runtime.events import Closed, Error, Flush, Stop
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.state import State
-
-Message = bytes | AnyRequest | None
-"""Audio, a request, or that the client has gone."""
+from edge_runtime.server.websocket import Transport, apart
 
 
 class Line:
-    """A prepared socket; `request` is the HTTP request it came from."""
+    """A connection whose messages a dialect translates."""
 
-    def __init__(self, socket: web.WebSocketResponse, request: web.Request, state: State) -> None:
-        self._socket = socket
-        self._request = request
+    def __init__(self, transport: Transport, state: State, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._transport = transport
         self._state = state
         self._given_up = asyncio.Event()
         self._released = asyncio.Event()
         self._stuck = asyncio.Event()
 
-    async def receive(self, seconds: float | None) -> Message:
-        """The next message; raises `ProtocolError`, and `asyncio.TimeoutError` after `seconds`."""
-        message = await self._socket.receive(timeout=seconds)
-        if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+    async def receive(self, seconds: float | None) -> list[Act] | None:
+        """What the next message asks for, None once the client has gone.
+
+        Raises `ProtocolError`, and `asyncio.TimeoutError` after `seconds`.
+        """
+        message = await self._transport.receive(seconds)
+        if message is None:
             return None
         size = len(message.data)
         self._state.metrics.received(size)
@@ -45,23 +43,28 @@ class Line:
                 "Send audio in smaller messages: 100 ms each is a good size.",
                 1009,
             )
-        data: bytes = message.data
-        return data if message.type is WSMsgType.BINARY else requests.read(data)
+        if message.binary:
+            return self.dialect.hear(message.data)
+        return self.dialect.read(message.data)
 
-    async def send(self, event: Event, made: float) -> None:
-        """Send an event that was made at `made` (monotonic seconds); waits while none is taken."""
-        data = encode(event)
-        await self._socket.send_str(data.decode())
-        self._state.metrics.sent(event, len(data), time.monotonic() - made)
+    async def send(self, said: Said, made: float) -> None:
+        """Send what was said at `made` (monotonic seconds); waits while nothing is taken."""
+        size = 0
+        for wire in self.dialect.write(said):
+            await self._transport.send(wire)
+            size += len(wire.encode() if isinstance(wire, str) else wire)
+        waited = time.monotonic() - made
+        self._state.metrics.sent(said, size, waited)
+        self._state.metrics.dialects.sent(self.dialect.name, said, waited)
 
     async def refuse(self, error: ProtocolError) -> None:
         """Say what is wrong before a session begins, and close."""
         event = Error(seq=1, code=error.code, message=error.message, fix=error.fix)
-        await self._apart(self.send(event, time.monotonic()), self._state.limits.linger)
-        await self._close(error.close_code, error.code)
+        await apart(self.send(event, time.monotonic()), self._state.limits.linger)
+        await self._transport.close(error.close_code, error.code)
 
     async def give_up(self) -> None:
-        """Let go of the guest: another socket serves it. Returns when nothing is under way."""
+        """Let go of the guest: another connection serves it. Returns when nothing is under way."""
         self._given_up.set()
         await self._released.wait()
 
@@ -69,19 +72,24 @@ class Line:
         """The guest, if there was one, is not touched any more."""
         self._released.set()
 
-    async def serve(self, guest: Guest) -> None:
-        """Carry audio in and events out until the session is over or the client has gone."""
-        end = await self._carry(guest)
+    async def serve(self, guest: Guest, acts: list[Act]) -> None:
+        """Carry audio in and events out until the session is over or the client has gone.
+
+        `acts` are what was asked for together with the session.
+        """
+        end = await self._carry(guest, acts)
         self.release()
         if end == "given up":
-            await self._close(1001, "resumed elsewhere")
+            await self._transport.close(1001, "resumed elsewhere")
         elif end == "slow":
             await self._shake_off()
-        elif end == "over" and await self._close(guest.close_code, ""):
+        elif end == "over" and await self._transport.close(guest.close_code, ""):
             self._state.parking.dismiss(guest)
 
-    async def _carry(self, guest: Guest) -> Literal["over", "given up", "slow", "gone"]:
-        reading = asyncio.create_task(self._read(guest))
+    async def _carry(
+        self, guest: Guest, acts: list[Act]
+    ) -> Literal["over", "given up", "slow", "gone"]:
+        reading = asyncio.create_task(self._read(guest, acts))
         writing = asyncio.create_task(self._write(guest))
         given_up = asyncio.create_task(self._given_up.wait())
         stuck = asyncio.create_task(self._stuck.wait())
@@ -109,39 +117,39 @@ class Line:
             await self._stop(guest, reading)
             await asyncio.gather(*ends, return_exceptions=True)
 
-    async def _read(self, guest: Guest) -> str | ProtocolError | None:
-        """Take in messages; gives why the session ends, or None when the client has gone."""
+    async def _read(self, guest: Guest, acts: list[Act]) -> str | ProtocolError | None:
+        """Do what is asked; gives why the session ends, or None when the client has gone."""
         idle = None if guest.start.source else self._state.config.serving.idle_seconds
+        asked: list[Act] | None = acts
         try:
-            while True:
-                message = await self.receive(idle)
-                if isinstance(message, bytes):
-                    await guest.hear(message)
-                elif isinstance(message, Flush):
-                    await guest.flush()
-                elif isinstance(message, Start):
-                    return ProtocolError(
-                        "already_started",
-                        "a second start message",
-                        "Open another connection for another session.",
-                    )
-                else:
-                    return message if message is None else "stop"
+            while asked is not None:
+                for act in asked:
+                    if isinstance(act, bytes):
+                        await guest.hear(act)
+                    elif isinstance(act, Answer):
+                        guest.outbox.put(act)
+                    elif isinstance(act, Flush):
+                        await guest.flush()
+                    else:
+                        assert isinstance(act, Stop), "one session a connection"
+                        return "stop"
+                asked = await self.receive(idle)
         except ProtocolError as error:
             return error
         except asyncio.TimeoutError:
             return "idle"
+        return None
 
     async def _write(self, guest: Guest) -> None:
         """Until the last event is out."""
         loop = asyncio.get_running_loop()
-        event: Event | None = None
-        while not isinstance(event, (Closed, Error)):
-            event, made = await guest.outbox.take()
+        said: Said | None = None
+        while not isinstance(said, (Closed, Error)):
+            said, made = await guest.outbox.take()
             # not `wait_for`, which before Python 3.12 may swallow a cancellation
             timer = loop.call_later(self._state.limits.blocked, self._stuck.set)
             try:
-                await self.send(event, made)
+                await self.send(said, made)
             finally:
                 timer.cancel()
 
@@ -164,32 +172,5 @@ class Line:
             fix="Read events while sending audio; start with partials false for fewer.",
         )
         self._state.metrics.event(event)
-        await self._apart(self.send(event, time.monotonic()), 0.1)
-        await self._close(1008, event.code)
-
-    async def _close(self, code: int, reason: str) -> bool:
-        """Close with `code`; true where the client answered, so has everything sent before."""
-        linger = self._state.limits.linger
-        await self._apart(self._socket.close(code=code, message=reason.encode()), 2 * linger)
-        if self._socket.close_code not in {None, 1006}:
-            return True
-        for _ in range(10):  # a client that begins to read finds out why
-            transport = self._request.transport
-            if transport is None or not transport.get_write_buffer_size():
-                break
-            await asyncio.sleep(linger / 10)
-        if transport is not None:
-            transport.abort()
-        return False
-
-    @staticmethod
-    async def _apart(work: Coroutine[Any, Any, Any], seconds: float) -> None:
-        """Do it for so long at most, in a task of its own.
-
-        A sender that was cancelled while it waited for room leaves the connection with a
-        cancelled future; whoever waits for room next is cancelled as well. Not we.
-        """
-        task = asyncio.create_task(work)
-        await asyncio.wait({task}, timeout=seconds)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await apart(self.send(event, time.monotonic()), 0.1)
+        await self._transport.close(1008, event.code)

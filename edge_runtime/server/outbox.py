@@ -1,4 +1,4 @@
-"""The events of one session on their way out: numbered when taken, kept for a replay."""
+"""What one session says on its way out: numbered when taken, kept for a replay."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections import deque
 
 import msgspec
 
+from edge_runtime.dialects import Said
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import Event, Partial, Ready
+from edge_runtime.events import Partial, Ready
 
 
 class Outbox:
@@ -23,16 +24,16 @@ class Outbox:
     def __init__(self, waiting: int, kept: int) -> None:
         self.full = asyncio.Event()
         self._limit = waiting
-        self._waiting: deque[tuple[Event, float]] = deque()
-        self._kept: deque[tuple[Event, float]] = deque(maxlen=kept)
+        self._waiting: deque[tuple[Said, float]] = deque()
+        self._kept: deque[tuple[Said, float]] = deque(maxlen=kept)
         self._some = asyncio.Event()
         self._seq = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, event: Event) -> None:
-        """Append an event; its `seq` is given later."""
+    def put(self, event: Said) -> None:
+        """Append an event, or an answer; its `seq` is given later."""
         if self.full.is_set():
             return
         if isinstance(event, Partial):
@@ -42,7 +43,7 @@ class Outbox:
         if len(self._waiting) > self._limit:
             self.full.set()
 
-    async def take(self) -> tuple[Event, float]:
+    async def take(self) -> tuple[Said, float]:
         """The next event, numbered, and when it was put (monotonic seconds); waits for one."""
         while not self._waiting:
             self._some.clear()

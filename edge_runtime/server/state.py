@@ -17,7 +17,10 @@ from edge_runtime.server.parking import Parking
 
 @dataclass
 class State:
-    """`runtime` is there once it is warm; `closing` when the server shuts down."""
+    """`runtime` is there once it is warm; `closing` when the server shuts down.
+
+    `uploads` counts the recordings that are being received or transcribed.
+    """
 
     config: Config
     metrics: Metrics
@@ -26,6 +29,7 @@ class State:
     store: Path | None = None
     runtime: Runtime | None = None
     closing: bool = False
+    uploads: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def full(self) -> ServerFull:

@@ -13,7 +13,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "edge_runtime"
 
 # A room is a set of modules. The longest prefix decides, `x.__init__` is the package's own file.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "leaf": ("__init__", "config", "errors", "events", "metrics", "words"),
+    "leaf": (
+        "__init__", "config", "errors", "events", "metrics", "subtitles", "transcript", "words",
+    ),
     "device.base": ("device.base",),
     "device": ("device",),
     "audio pure": ("audio.endpoint", "audio.quiet", "audio.ring", "audio.__init__"),

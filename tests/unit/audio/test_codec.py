@@ -1,7 +1,10 @@
 """Bytes cut anywhere become the same samples, and bad values never get through."""
 
+import io
+
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +46,17 @@ def test_mulaw_follows_the_formula() -> None:
     assert got[0x7F] == got[0xFF] == 0
 
 
+def test_alaw_is_that_of_libsndfile() -> None:
+    codes = bytes(range(256))
+    wanted, _ = soundfile.read(
+        io.BytesIO(codes), format="RAW", subtype="ALAW", samplerate=8000, channels=1,
+        dtype="float32",
+    )  # fmt: skip
+    got = decoded(Decoder("alaw"), codes)
+    np.testing.assert_array_equal(got, wanted)
+    assert (got[0xD5], got[0x55], got[0xAA]) == (8 / 32768, -8 / 32768, 32256 / 32768)
+
+
 def test_bad_floats_are_mended_and_counted() -> None:
     values = np.array([np.nan, np.inf, -np.inf, 1.5, -3, 0.5, 1], "<f4")
     decoder = Decoder("pcm_f32le")
@@ -63,7 +77,7 @@ def test_one_bad_value_spoils_no_other_through_the_resampler() -> None:
 
 
 @given(
-    st.sampled_from(["pcm_s16le", "pcm_f32le", "mulaw"]),
+    st.sampled_from(["pcm_s16le", "pcm_f32le", "mulaw", "alaw"]),
     st.integers(1, 8),
     st.lists(st.integers(0, 70), min_size=1, max_size=8),
     st.integers(0, 2**32 - 1),
@@ -77,13 +91,14 @@ def test_bytes_cut_anywhere_give_the_same(
         "pcm_s16le": (values * 32767).astype("<i2").tobytes(),
         "pcm_f32le": values.astype("<f4").tobytes(),
         "mulaw": rng.bytes(sum(cuts)),
+        "alaw": rng.bytes(sum(cuts)),
     }[encoding][: sum(cuts)]
     messages = np.split(np.frombuffer(data, np.uint8), np.cumsum(cuts)[:-1])
     decoder = Decoder(encoding, channels=channels)  # type: ignore[arg-type]
     got = decoded(decoder, *(message.tobytes() for message in messages))
     whole = Decoder(encoding, channels=channels)  # type: ignore[arg-type]
     np.testing.assert_array_equal(got, decoded(whole, data))
-    frame = channels * {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1}[encoding]
+    frame = channels * {"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1}[encoding]
     assert len(got) == len(data) // frame
     assert decoder.dangling == len(data) % frame
 

@@ -28,6 +28,15 @@ def wav(promised: int, samples: np.ndarray = NOISE, tail: bytes = b"", riff: int
 
 
 def heard(path: Path) -> tuple[np.ndarray, list[str]]:
+    """What a file gives by its path, and the same by its bytes."""
+    got, warnings = read(path)
+    again, same = read(path.read_bytes())
+    np.testing.assert_array_equal(got, again)
+    assert [line.replace("the file", str(path)) for line in same] == warnings
+    return got, warnings
+
+
+def read(path: Path | bytes) -> tuple[np.ndarray, list[str]]:
     with FileSource(path) as source:
         blocks = list(source)
         assert all(0 < len(block) <= 16000 and block.dtype == np.float32 for block in blocks)
@@ -133,9 +142,11 @@ def test_a_damaged_file_gives_what_comes_before(tmp_path: Path) -> None:
 def test_what_is_no_audio_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(content)
-    with pytest.raises(AudioError, match=said) as caught:
-        FileSource(path)
-    assert caught.value.fix
+    for each in (path, content):
+        with pytest.raises(AudioError, match=said) as caught:
+            FileSource(each)
+        assert caught.value.fix
+        assert caught.value.message.startswith(str(path) if each == path else "the file")
 
 
 def test_a_path_to_nothing_is_refused(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edge_runtime.cli.output import Transcript, render
+from edge_runtime.cli.output import render
 from edge_runtime.events import Final, Word
+from edge_runtime.transcript import Transcript
 
 
 def final(text: str, turn: int = 0, **fields: Any) -> Final:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edge_runtime.config import Config, Serving
+from edge_runtime.config import Config, Dialects, Serving
 from edge_runtime.errors import ServerFull
 from edge_runtime.events import Closed, Final, Flushed, Partial, SpeechEnd, SpeechStart
 from edge_runtime.server import Limits
@@ -113,6 +113,7 @@ class StandInRuntime:
     """Opens stand-in streams, `most` at a time in all."""
 
     model = "stand-in"
+    languages = ("en",)
     device = SimpleNamespace(name="paper")
     fallback = None
     lost = None
@@ -136,8 +137,10 @@ class StandInRuntime:
 def house(host):
     """Starts servers: `await house(serving={...}, limits=Limits(...), pace=...)`."""
 
-    async def start(serving=None, limits=None, **stand_in):
-        config = Config(serving=Serving(port=0, **(serving or {})))
+    async def start(serving=None, limits=None, dialects=None, **stand_in):
+        config = Config(
+            serving=Serving(port=0, **(serving or {})), dialects=Dialects(**(dialects or {}))
+        )
         return await host(
             config, lambda _: StandInRuntime(**stand_in), limits or Limits(linger=0.5, grace=2.0)
         )

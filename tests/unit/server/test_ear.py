@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edge_runtime.errors import MicrophoneError
-from edge_runtime.server import native
+from edge_runtime.server import reception
 
 
 class StandInMicrophone:
@@ -45,7 +45,7 @@ def microphone(monkeypatch):
         microphone.asked.append(source)
         return microphone
 
-    monkeypatch.setattr(native, "open_microphone", opened)
+    monkeypatch.setattr(reception, "open_microphone", opened)
     return microphone
 
 

@@ -17,10 +17,16 @@ PAGE = (ROOT / "docs" / "protocol.md").read_text()
 RECORDS = [*events.Event.__subclasses__(), *events.Request.__subclasses__()]
 
 
-def raised():
+RECORDINGS = {"uploads.py", "form.py"}
+"""What these raise is answered over HTTP, and is in docs/dialects.md."""
+
+
+def raised(*, recordings=False):
     """(code, close code) of every ProtocolError that the server's source makes."""
     found = set()
     for path in (ROOT / "edge_runtime" / "server").glob("*.py"):
+        if (path.name in RECORDINGS) != recordings:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.Call)
@@ -51,6 +57,14 @@ def test_every_error_is_in_the_table_with_its_close_code():
     for code, close in codes:
         (row,) = re.findall(rf"^\| (`{code}` \|.*|.*, `{code}` \|.*)$", PAGE, re.M)
         assert str(close) in row, code
+
+
+def test_errors_of_recordings_are_on_the_page_of_dialects():
+    page = (ROOT / "docs" / "dialects.md").read_text()
+    codes = raised(recordings=True)
+    assert len(codes) > 5
+    for code, _ in codes:
+        assert re.search(rf"^\| \d{{3}} \|.*`{code}`", page, re.M), code
 
 
 @pytest.mark.parametrize("code", ["full", "slow_client", "bad_json", "device", "internal"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_runtime.cli.subtitles import LINE, LONGEST, Cue, cues, srt, vtt
 from edge_runtime.events import Final, Word
+from edge_runtime.subtitles import LINE, LONGEST, Cue, cues, srt, vtt
 
 
 def final(text: str, start: float, end: float, words: list[Word] | None = None) -> Final:

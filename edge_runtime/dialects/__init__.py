@@ -1,0 +1,67 @@
+"""Other protocols than our own, a translator each: apps that speak them find the same sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edge_runtime.config import Dialects
+from edge_runtime.dialects.base import Act, Answer, Asked, Dialect, Said, Way, Wire
+from edge_runtime.dialects.recorded import Body, Fields, Recorded
+
+__all__ = [
+    "Act",
+    "Answer",
+    "Asked",
+    "Body",
+    "Dialect",
+    "Fields",
+    "Page",
+    "Recorded",
+    "Said",
+    "Way",
+    "Wire",
+    "pages",
+    "ports",
+    "sockets",
+    "uploads",
+]
+
+Page = Callable[[Asked, str], tuple[int, object]]
+"""A status and what is answered as JSON; the last part of the path is given, "" for none."""
+
+
+def sockets(config: Dialects) -> dict[str, type[Dialect]]:
+    """The dialects that are spoken on WebSockets of the main port, by their paths."""
+    found: dict[str, type[Dialect]] = {}
+    if config.openai:
+        from edge_runtime.dialects.openai.realtime import Realtime
+
+        found["/v1/realtime"] = Realtime
+    return found
+
+
+def ports(config: Dialects) -> dict[int, type[Dialect]]:
+    """The dialects that are spoken on WebSockets of a port of their own, whatever the path."""
+    return {}
+
+
+def uploads(config: Dialects) -> dict[str, type[Recorded]]:
+    """The dialects in which whole recordings are posted to the main port, by their paths."""
+    found: dict[str, type[Recorded]] = {}
+    if config.openai:
+        from edge_runtime.dialects.openai.transcriptions import Transcriptions
+
+        found["/v1/audio/transcriptions"] = Transcriptions
+    return found
+
+
+def pages(config: Dialects) -> dict[tuple[str, str], Page]:
+    """What else clients ask for, by method and path; `{name}` is the last part of some."""
+    found: dict[tuple[str, str], Page] = {}
+    if config.openai:
+        from edge_runtime.dialects.openai.models import model, models, translations
+
+        found["GET", "/v1/models"] = models
+        found["GET", "/v1/models/{name}"] = model
+        found["POST", "/v1/audio/translations"] = translations
+    return found

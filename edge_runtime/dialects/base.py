@@ -1,0 +1,104 @@
+"""What a dialect is: a translator between a client's messages and the native protocol's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from edge_runtime.errors import ProtocolError
+from edge_runtime.events import Event, Flush, Start, Stop
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a dialect says to a message, when the events before it are out; `what` is its own.
+
+    `seq` is set as that of an event is, and means nothing.
+    """
+
+    what: Any
+    seq: int = 0
+
+
+Act = bytes | Start | Flush | Stop | Answer
+"""What a message asks for: audio to hear, a native request, or something to say."""
+
+Said = Event | Answer
+"""What comes out of a session, in its order."""
+
+Wire = str | bytes
+"""A message to the client: text or binary."""
+
+Way = Literal["bearer", "token", "pair", "prefix", "query"]
+"""Where a client may put an API key: `server.door` says what each of these is."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The HTTP request that a connection began with.
+
+    `query` and `headers` map names to values (headers without regard to case), `protocols`
+    are the subprotocols that the client offers, `model` is what the server runs.
+    """
+
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    protocols: Sequence[str] = ()
+    model: str = ""
+    languages: Sequence[str] = ()
+
+
+class Dialect:
+    """One connection's translator, without I/O; `read`, `hear` and `write` may keep state.
+
+    Of all acts, one is a `Start`: it opens the session, and only an `Answer` may come before it.
+    A `ProtocolError` that is raised ends the session as in the native protocol: finals first,
+    then `write` gets an `Error`, then the connection closes.
+    """
+
+    name: ClassVar[str]
+    """The label of its figures."""
+
+    begin: ClassVar[str]
+    """How to begin: the fix for a client that does not."""
+
+    patient: ClassVar[bool] = True
+    """A client may be as long silent before its session opens as within it."""
+
+    ways: ClassVar[tuple[Way, ...]] = ("bearer", "query")
+    """Where its clients put an API key."""
+
+    protocols: ClassVar[tuple[str, ...]] = ()
+    """The WebSocket subprotocols that may be agreed on."""
+
+    def __init__(self, asked: Asked) -> None:
+        """Raises `ProtocolError` for what the request asks and there is not (HTTP 400)."""
+        self.asked = asked
+
+    @staticmethod
+    def complaint(error: ProtocolError) -> dict[str, Any]:
+        """The JSON that says over HTTP what is wrong."""
+        return {
+            "type": "error",
+            "code": error.code,
+            "message": error.message,
+            "fix": error.fix,
+        }
+
+    def hello(self) -> list[Act]:
+        """What happens before the client says anything."""
+        return []
+
+    def read(self, text: bytes) -> list[Act]:
+        """What a text message asks for; raises `ProtocolError`."""
+        raise NotImplementedError
+
+    def hear(self, data: bytes) -> list[Act]:
+        """What a binary message asks for: audio, unless a dialect says otherwise."""
+        return [data]
+
+    def write(self, said: Said) -> list[Wire]:
+        """What the client is told of an event or an answer; often nothing."""
+        raise NotImplementedError

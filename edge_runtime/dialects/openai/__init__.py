@@ -1,0 +1,1 @@
+"""OpenAI's speech-to-text interfaces: recordings over HTTP, live audio over a WebSocket."""

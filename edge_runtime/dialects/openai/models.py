@@ -1,0 +1,37 @@
+"""`/v1/models`: which model there is; and what is answered where OpenAI has more than we."""
+
+from __future__ import annotations
+
+from edge_runtime.dialects.base import Asked
+from edge_runtime.dialects.openai.wrong import Wrong, complaint
+
+_MADE = 1_700_000_000
+"""Clients want to know when a model was made: the same time, always."""
+
+
+def models(asked: Asked, _name: str = "") -> tuple[int, object]:
+    """The list of all models, which are one."""
+    return 200, {"object": "list", "data": [_described(asked.model)] if asked.model else []}
+
+
+def model(asked: Asked, name: str) -> tuple[int, object]:
+    """One model by its name."""
+    if name == asked.model:
+        return 200, _described(name)
+    wrong = Wrong(
+        "model",
+        f"the model {name[:80]!r} is not served here",
+        "GET /v1/models lists what is; transcriptions take any name.",
+        "model_not_found",
+    )
+    return 404, {"error": complaint(wrong)}
+
+
+def translations(_asked: Asked, _name: str = "") -> tuple[int, object]:
+    """There are none."""
+    wrong = Wrong(None, "nothing is translated here", "Use /v1/audio/transcriptions.", "not_found")
+    return 404, {"error": complaint(wrong)}
+
+
+def _described(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": _MADE, "owned_by": "edge-runtime"}

@@ -1,0 +1,107 @@
+"""A connection from its first message to its last, in whatever dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from edge_runtime.dialects import Act, Answer, Asked, Dialect
+from edge_runtime.errors import ProtocolError
+from edge_runtime.events import Start
+from edge_runtime.server.guest import Guest
+from edge_runtime.server.line import Line
+from edge_runtime.server.reception import admit, welcome
+from edge_runtime.server.state import STATE, State
+from edge_runtime.server.websocket import WebSocket
+
+
+def handler(
+    make: type[Dialect],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Serves each WebSocket in a dialect of its own; what `make` raises is answered with 400."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        state = request.app[STATE]
+        try:
+            dialect = make(asked(request))
+        except ProtocolError as error:
+            state.metrics.refused(error.code)
+            state.metrics.dialects.refused(make.name, error.code)
+            return web.json_response(make.complaint(error), status=400)
+        # text stays bytes, so that we answer what is not UTF-8; captions are too short to compress
+        socket = web.WebSocketResponse(
+            max_msg_size=state.limits.message,
+            timeout=state.limits.linger,
+            compress=False,
+            decode_text=False,
+            protocols=dialect.protocols,
+        )
+        await socket.prepare(request)
+        await converse(Line(WebSocket(socket, request, state.limits), state, dialect), state)
+        return socket
+
+    return handle
+
+
+def asked(request: web.Request) -> Asked:
+    """What a dialect may know of the request."""
+    runtime = request.app[STATE].runtime
+    offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+    return Asked(
+        query=request.query,
+        headers=request.headers,
+        protocols=[name.strip() for name in offered if name.strip()],
+        model="" if runtime is None else runtime.model,
+        languages=() if runtime is None else runtime.languages,
+    )
+
+
+async def converse(line: Line, state: State) -> None:
+    """Serve one client until its session is over or it vanishes."""
+    try:
+        try:
+            guest, acts = await _greet(line, state)
+        except ProtocolError as error:
+            state.metrics.refused(error.code)
+            state.metrics.dialects.refused(line.dialect.name, error.code)
+            line.release()
+            await line.refuse(error)
+            return
+        if guest is None:
+            return
+        try:
+            await line.serve(guest, acts)
+        finally:
+            state.parking.leave(guest, line)
+    except ConnectionError:
+        return  # gone before its session was open
+    finally:
+        line.release()
+
+
+async def _greet(line: Line, state: State) -> tuple[Guest | None, list[Act]]:
+    """The guest that the client asks for, and what it asked for with it.
+
+    None where it vanished. Answers go out at once: there are no events yet.
+    """
+    dialect = line.dialect
+    if dialect.patient:
+        welcome(state)  # rather than after its first audio
+    patience = state.config.serving.idle_seconds if dialect.patient else state.limits.hello
+    acts: list[Act] | None = dialect.hello()
+    while acts is not None:
+        for index, act in enumerate(acts):
+            if isinstance(act, Start):
+                return await admit(act, line, state), acts[index + 1 :]
+            assert isinstance(act, Answer), "no session is open"
+            await line.send(act, time.monotonic())
+        try:
+            acts = await line.receive(patience)
+        except asyncio.TimeoutError:
+            raise ProtocolError(
+                "start_first", f"no message within {patience:g} s", dialect.begin
+            ) from None
+    return None, []

@@ -1,0 +1,106 @@
+"""Who comes in: a start message becomes a guest, a new one or one that was parked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import msgspec
+
+from edge_runtime.audio.codec import Decoder
+from edge_runtime.errors import AudioError, EdgeRuntimeError, ProtocolError
+from edge_runtime.events import Resume, Start
+from edge_runtime.server.base import Runtime, Stream
+from edge_runtime.server.ear import open_microphone
+from edge_runtime.server.guest import Guest
+from edge_runtime.server.line import Line
+from edge_runtime.server.state import State
+from edge_runtime.session import Options
+
+
+def ready(state: State) -> Runtime:
+    """The runtime that serves; raises `ProtocolError` while it loads or shuts down."""
+    if state.runtime is None or state.closing:
+        raise ProtocolError(
+            "not_ready",
+            f"the server is {'shutting down' if state.closing else 'loading'}",
+            "Try again in a few seconds; /readyz tells when.",
+            1013,
+        )
+    return state.runtime
+
+
+def welcome(state: State) -> Runtime:
+    """The same, where one more session is let in; raises `ServerFull`, too."""
+    runtime = ready(state)
+    if len(state.parking) >= state.config.serving.max_sessions:
+        raise state.full()
+    return runtime
+
+
+async def admit(start: Start, line: Line, state: State) -> Guest:
+    """The guest that `start` asks for, from now on served by `line`; raises `ProtocolError`."""
+    if start.resume is not None and start.resume.token:
+        return await _resume(start, start.resume, line, state)
+    runtime = ready(state)
+    guest = await _open(start, line.dialect.name, state)
+    state.parking.admit(guest, line)
+    guest.outbox.put(guest.ready(runtime))
+    return guest
+
+
+def opened(start: Start, state: State, *, live: bool = True) -> Stream:
+    """A stream of the runtime; `live` where somebody speaks into it. Raises `ProtocolError`."""
+    options = Options(
+        partials=start.partials,
+        words=start.words,
+        endpoint_ms=start.endpoint_ms,
+        speculate=live,
+        live=live,
+    )
+    return welcome(state).open(options)
+
+
+async def _open(start: Start, dialect: str, state: State) -> Guest:
+    welcome(state)
+    try:
+        decoder = Decoder(start.encoding, start.sample_rate, start.channels)
+    except AudioError as error:
+        raise ProtocolError("unsupported_audio", error.message, error.fix, 1003) from None
+    if start.source is None:
+        stream = opened(start, state)
+        return Guest(start, stream, decoder, state.metrics, state.limits, dialect)
+    try:
+        microphone = await asyncio.to_thread(open_microphone, start.source)
+    except EdgeRuntimeError as error:
+        raise ProtocolError(error.code, error.message, error.fix) from None
+    try:
+        stream = opened(start, state)
+    except ProtocolError:  # no room for it
+        await asyncio.to_thread(microphone.close)
+        raise
+    guest = Guest(start, stream, decoder, state.metrics, state.limits, dialect)
+    guest.listen(microphone)
+    return guest
+
+
+async def _resume(start: Start, resume: Resume, line: Line, state: State) -> Guest:
+    runtime = ready(state)
+    guest = await state.parking.take(resume, line)
+    asked, had, usual = map(_format, (start, guest.start, Start()))
+    if asked not in {had, usual}:
+        state.parking.leave(guest, line)
+        raise ProtocolError(
+            "resume_mismatch",
+            f"the session's audio is {had}, not {asked}",
+            "Send the fields of the first start again, or leave them out.",
+        )
+    greeting = msgspec.structs.replace(guest.ready(runtime), seq=resume.last_seq)
+    with contextlib.suppress(ConnectionError):  # noticed again as soon as it is served
+        await line.send(greeting, time.monotonic())
+    return guest
+
+
+def _format(start: Start) -> str:
+    return f"{start.encoding} at {start.sample_rate} Hz with {start.channels} channels"
