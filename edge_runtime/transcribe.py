@@ -151,7 +151,9 @@ class WholeUtterance:
 
 
 def _runner(loaded: Loaded) -> Runner:
-    return Runner(loaded.chain, loaded.size)
+    runner = Runner(loaded.chain, loaded.size)
+    runner.lane.choose()
+    return runner
 
 
 def _ring(loaded: Loaded) -> Ring:

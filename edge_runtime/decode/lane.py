@@ -261,12 +261,19 @@ class Lane:
         wanted = {name: buffer for name, buffer in offered.items() if name in known}
         return program.bind(wanted, self.stream)
 
-    def warm(self) -> None:
-        """Capture what single updates want, and run it once; nothing where shapes are exact."""
-        buckets = self.buckets
-        if self.chain.has_own and buckets.query_sizes:
+    def choose(self) -> None:
+        """Find what goes through the tiles, where the device has kernels of its own besides.
+
+        Do it before anything counts: nobody has compared the two so far.
+        """
+        if self.chain.has_own and self.buckets.query_sizes:
             self.tiled = self.chain.tiled(lambda: trial.through_tiles(self))
             self.graphs.close()
+
+    def warm(self) -> None:
+        """Choose, capture what single updates want, run it once; nothing where shapes are exact."""
+        buckets = self.buckets
+        self.choose()
         self.length.host.host[...] = self.chain.shape.shortest
         for samples in buckets.sample_sizes:
             self.encode(1, samples)
@@ -310,7 +317,8 @@ class Lane:
 
 def _chains(chained: int) -> tuple[int, ...]:
     """The lengths of chains on a device that runs so many steps at least."""
-    return tuple(sorted({chained, min(2 * chained, MOST), MOST})) if chained > 1 else (1,)
+    most = max(chained, MOST)
+    return tuple(sorted({chained, min(2 * chained, most), most})) if chained > 1 else (1,)
 
 
 def _aligned(count: int, itemsize: int = 1) -> int:

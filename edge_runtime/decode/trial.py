@@ -30,25 +30,29 @@ Answers = dict[str, NDArray[np.float64]]
 def through_tiles(lane: Lane) -> Tiled:
     """What goes through the tiles, where kernels are there too.
 
-    Each size is run both ways on noise. Where the kernels do not answer as the tiles do, the
-    log says how, and all sizes go through the tiles; where they take longer, that size does.
+    Each size is run both ways on noise, and a full batch of the smallest. Where the kernels do
+    not answer as the tiles do, the log says how, and all sizes go through the tiles; where they
+    take longer, that size does.
     """
     samples = lane.buckets.samples(min(int(SECONDS * lane.chain.shape.rate), lane.size.samples))
-    _hear(lane, samples)
+    _hear(lane, 1, samples)
     lane.encode(1, samples, tiled=True)
     shape = Pass(1, 1, lane.chain.shape.frames(samples), tiled=True)
     said, answers = [lane.chain.shape.begin], []
     for place in range(TOKENS):
         answers.append(_answers(lane, replace(shape, turn=place % 2), said[-1:], place))
         said.append(int(answers[-1]["next_token"][0]))
-    return Tiled(_queries(lane, shape, said, answers), _samples(lane, shape, said, samples))
+    return Tiled(_queries(lane, shape, said, answers), _samples(lane, said))
 
 
-def _hear(lane: Lane, samples: int) -> None:
-    """Stage noise, the last eighth of it padding."""
-    noise = np.random.default_rng(0).normal(0, 0.1, samples * 7 // 8).astype(np.float32)
-    lane.stage(0, [noise], samples)
-    lane.length.host.host[0] = noise.size
+def _hear(lane: Lane, rows: int, samples: int) -> None:
+    """Stage noise in every row, of each a little more of the end being padding."""
+    random = np.random.default_rng(0)
+    for row in range(rows):
+        length = samples * 7 // 8 - row * samples // (4 * rows)
+        length = max(length, lane.chain.shape.shortest)
+        lane.stage(row, [random.normal(0, 0.1, length).astype(np.float32)], samples)
+        lane.length.host.host[row] = length
 
 
 def _queries(lane: Lane, tiled: Pass, said: list[int], answers: list[Answers]) -> frozenset[int]:
@@ -63,33 +67,35 @@ def _queries(lane: Lane, tiled: Pass, said: list[int], answers: list[Answers]) -
             return frozenset(sizes)
     slower = set()
     for queries in sizes:
-        tokens = (said * queries)[:queries]
         ways = [replace(each, queries=queries) for each in (tiled, own)]
-        wanted, given = (_answers(lane, each, tokens, 0) for each in ways)
-        if not _same("decoder", wanted, given, itemsize):
+        if not _same("decoder", *(_answers(lane, each, said, 0) for each in ways), itemsize):
             return frozenset(sizes)
         tiles, kernels = (_seconds(lane, partial(lane.decode, each)) for each in ways)
         _say(f"a pass of {queries}", tiles, kernels)
         if tiles < kernels:
             slower.add(queries)
-    return frozenset(slower)
+    batch = _batch(lane, said)
+    found = [_answers(lane, replace(batch, tiled=way), said, 0) for way in (True, False)]
+    return frozenset(slower if _same("decoder", *found, itemsize) else sizes)
 
 
-def _samples(lane: Lane, tiled: Pass, said: list[int], samples: int) -> frozenset[int]:
-    """The sizes of audio for the tile: `samples` were encoded, and are in the lane's memory."""
-    sizes = lane.buckets.sample_sizes
+def _samples(lane: Lane, said: list[int]) -> frozenset[int]:
+    """The sizes of audio for the tile."""
+    sizes, itemsize = lane.buckets.sample_sizes, lane.chain.dtype.itemsize
     if lane.chain.own_encoder is None:
         return frozenset(sizes)
-    queries = lane.buckets.queries(len(said))
-    shape, tokens = replace(tiled, queries=queries), (said * queries)[:queries]
-    wanted = _answers(lane, shape, tokens, 0)
-    lane.encode(1, samples)
-    given = _answers(lane, shape, tokens, 0)
-    if not _same("encoder", wanted, given, lane.chain.dtype.itemsize):
-        return frozenset(sizes)
     slower = set()
-    for size in sizes:
-        _hear(lane, size)
+    for rows, size in ((lane.size.rows, sizes[0]), *((1, size) for size in sizes)):
+        _hear(lane, rows, size)
+        shape = _checking(lane, rows, size, said)
+        found = []
+        for way in (True, False):
+            lane.encode(rows, size, way)
+            found.append(_answers(lane, shape, said, 0))
+        if not _same("encoder", *found, itemsize):
+            return frozenset(sizes)
+        if rows > 1:
+            continue
         tiles, kernels = (
             _seconds(lane, partial(lane.encode, 1, size, way)) for way in (True, False)
         )
@@ -99,16 +105,32 @@ def _samples(lane: Lane, tiled: Pass, said: list[int], samples: int) -> frozense
     return frozenset(slower)
 
 
+def _batch(lane: Lane, said: list[int]) -> Pass:
+    """A pass over as many rows as there may be, each of other audio, which the tile encoded."""
+    rows, size = lane.size.rows, lane.buckets.sample_sizes[0]
+    _hear(lane, rows, size)
+    lane.encode(rows, size, tiled=True)
+    return _checking(lane, rows, size, said)
+
+
+def _checking(lane: Lane, rows: int, samples: int, said: list[int]) -> Pass:
+    """A pass through the tiles that takes all that was `said`, in every row."""
+    queries = lane.buckets.queries(len(said))
+    return Pass(rows, queries, lane.chain.shape.frames(samples), tiled=True)
+
+
 def _say(what: str, tiles: float, kernels: float) -> None:
     _log.info("%s: %.3f ms through the tiles, %.3f ms in kernels", what, 1e3 * tiles, 1e3 * kernels)
 
 
 def _answers(lane: Lane, shape: Pass, tokens: list[int], place: int) -> Answers:
-    lane.tokens(shape)[...] = tokens
+    """What a pass says, (rows · queries); each row is fed `tokens`, over and over."""
+    lane.tokens(shape)[...] = (tokens * shape.queries)[: shape.queries]
     lane.positions(shape)[...] = place
     lane.decode(shape)
     lane.stream.synchronize()
-    return {name: rows[0].astype(np.float64) for name, rows in lane.answers(shape).items()}
+    answers = lane.answers(shape)
+    return {name: rows.ravel().astype(np.float64) for name, rows in answers.items()}
 
 
 def _same(part: str, wanted: Answers, given: Answers, itemsize: int) -> bool:

@@ -34,7 +34,7 @@ __device__ __forceinline__ float gelu(float value) {
 }
 
 __device__ __forceinline__ int frames_after(int length, int kernel, int stride) {
-    return (length - kernel) / stride + 1;
+    return max(0, (length - kernel) / stride + 1);
 }
 
 __device__ __forceinline__ int frames_of(int64 length) {

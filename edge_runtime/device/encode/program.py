@@ -17,7 +17,7 @@ from edge_runtime.device.encode.launches import EncodeLaunches, inner_columns
 from edge_runtime.device.encode.spec import EncodeSpec, expected
 from edge_runtime.device.kernels import Launches, archive, packed, upload
 from edge_runtime.device.kernels.bindings import check
-from edge_runtime.errors import DeviceError
+from edge_runtime.errors import DeviceError, ModelDamaged
 
 if TYPE_CHECKING:
     from edge_runtime.device.cuda.device import CudaDevice
@@ -35,6 +35,7 @@ class EncodeProgram:
         self.spec, weights = archive.load(path, EncodeSpec)
         _fits(path, self.spec)
         archive.check(path, weights, expected(self.spec))
+        _narrow(path, weights)
         code = compiled(self.spec, device.driver.capability)
         self._kernels = device.module(code, KERNELS).kernels
         self._weights = upload(
@@ -92,12 +93,22 @@ def _tensors(s: EncodeSpec) -> tuple[dict[str, TensorSpec], dict[str, TensorSpec
     return inputs, outputs
 
 
+def _narrow(path: Path, weights: archive.Arrays) -> None:
+    """Raises `ModelDamaged` where matrices are not in float16, or others not in float32."""
+    for name, array in weights.items():
+        wanted = np.float16 if array.ndim == 2 else np.float32
+        if array.dtype != wanted:
+            raise ModelDamaged(
+                f"{path}: {name} is {array.dtype}", "Run: edge-runtime build MODEL --again"
+            )
+
+
 def _fits(path: Path, s: EncodeSpec) -> None:
     whole = s.heads * s.head_dim
     fits = (
         s.width % 32 == 0 and s.channels[0] == s.channels[2] == s.width
         and s.channels[1] % 64 == 0 and s.inner % inner_columns(s.inner) == 0
-        and s.head_dim % 8 == 0 and s.rotary % 2 == 0 and s.rotary <= s.head_dim
+        and s.head_dim % 8 == 0 and s.rotary % 4 == 0 and s.rotary <= s.head_dim
         and s.heads % 4 == 0 and whole % 32 == 0 and s.strides[0] % 8 == 0
         and s.memories > 1
     )  # fmt: skip

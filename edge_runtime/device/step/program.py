@@ -26,7 +26,7 @@ class StepProgram:
 
     The tensors are those of the embedding and of all decoder tiles together; Q is 1 or a
     multiple of 8. A step of single tokens is three kernels and eight a layer, a longer pass
-    ten a layer: in a plan it is two or three times as many, and on a fast GPU their number is
+    as many: in a plan it is two or three times that, and on a fast GPU their number is
     what it costs.
     """
 
@@ -89,7 +89,8 @@ class StepProgram:
         fits = (
             s.width % 32 == 0 and s.inner % 16 == 0 and s.head_dim % 8 == 0
             and s.heads * s.head_dim % 16 == 0
-            and s.past % 32 == 0 and s.past >= s.head_dim and s.heads <= 8
+            and s.rotary % 16 == 0 and 32 <= s.head_dim <= 64
+            and s.past % 32 == 0 and s.past >= 2 * s.head_dim and s.heads <= 8
             and s.vocabulary % LOGITS == 0 and 0 < len(s.alignment_heads) < 15
         )  # fmt: skip
         if not fits:

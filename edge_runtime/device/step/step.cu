@@ -154,6 +154,7 @@ __device__ __forceinline__ void normalise(const float *x, const float *gamma, ty
 extern "C" __global__ void embed(const int64 *tokens, const T *table, float *x) {
     int line = blockIdx.x;
     let_next_begin();
+    after_previous();
     for (int i = threadIdx.x; i < WIDTH; i += blockDim.x)
         x[line * WIDTH + i] = wide(table[(size_t)tokens[line] * WIDTH + i]);
 }

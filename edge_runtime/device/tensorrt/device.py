@@ -128,7 +128,10 @@ class TensorRTDevice(CudaDevice):
 
     def _own(self, program: type[Own], path: Path) -> Own | None:
         self._open()
-        if not self._kernels or not path.is_file():
+        if not self._kernels:
+            return None
+        if not path.is_file():
+            _log.info("the engine has no %s: that part goes through its plans", path.name)
             return None
         try:
             return program(self, path)

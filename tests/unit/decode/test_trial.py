@@ -216,6 +216,42 @@ def test_an_encoder_that_answers_otherwise_is_not_used(runner: Runner, quick, ca
     assert program.calls == []
 
 
+def other_rows(bound: Mapping[str, Buffer]) -> None:
+    """Right for one row, wrong for the second."""
+    for name in ("memory_v_1", "logprob"):
+        if name in bound and bound[name].shape[0] > 1:
+            bound[name].host[1] = -99.0
+
+
+@pytest.mark.parametrize("part", ["own_encoder", "own_decoder"])
+def test_what_mixes_up_the_rows_of_a_batch_is_not_used(
+    made_up, made_up_store, quick, caplog, part: str
+) -> None:
+    device = Rounding()
+    device.batches = True
+    runner = Runner(Chain(device, made_up_store.graphs(made_up, "fp32")), Size(2, 40_000))
+    getattr(runner.chain, part).twist = other_rows
+    with caplog.at_level(logging.ERROR):
+        runner.warm()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"kernels for the {part.removeprefix('own_')} are not used" in said
+    sizes = runner.lane.buckets
+    wanted = (
+        Tiled(samples=frozenset(sizes.sample_sizes))
+        if part == "own_encoder"
+        else Tiled(frozenset(sizes.query_sizes))
+    )
+    assert runner.lane.tiled == wanted
+
+
+def test_files_are_read_after_the_same_trial(made_up, made_up_store, quick) -> None:
+    runner = Runner(Chain(Rounding(), made_up_store.graphs(made_up, "fp32")), SIZE)
+    quick[16, True] = 0.5
+    runner.lane.choose()
+    assert runner.lane.tiled == Tiled(frozenset({16}))
+    assert not runner.lane.graphs.warm
+
+
 def test_rounding_is_no_other_answer() -> None:
     wanted = {
         "next_token": np.array([3.0, 4.0]), "logprob": np.array([-0.5, -9.0]),

@@ -221,6 +221,9 @@ def test_an_encoder_that_kernels_are_not_made_for(
 def test_files_that_are_no_good(device: CudaDevice, tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="does not exist"):
         EncodeProgram(device, tmp_path / FILE)
+    save(tmp_path / FILE, SPEC, {**weights(), "memory": weights()["memory"].astype(np.float32)})
+    with pytest.raises(ModelDamaged, match=r"memory is float32.*--again"):
+        EncodeProgram(device, tmp_path / FILE)
     fewer = weights()
     del fewer["conv2_sums"]
     save(tmp_path / FILE, SPEC, fewer)

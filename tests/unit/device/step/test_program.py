@@ -28,7 +28,7 @@ from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 
 SPEC = StepSpec(
-    layers=2, width=64, heads=2, head_dim=40, rotary=32, inner=96, past=64, vocabulary=256,
+    layers=2, width=64, heads=2, head_dim=40, rotary=32, inner=96, past=96, vocabulary=256,
     theta=10000.0, epsilon=1e-5, alignment_heads=((1, 0), (1, 1)),
 )  # fmt: skip
 FRAMES = 130
@@ -117,7 +117,7 @@ def test_a_step_is_its_kernels_in_order(
         "cross": (2, BLOCKS, rows), "cross_out": (4, rows, 1), "gated": (6, rows, 1),
         "mlp_out": (4, rows, 1), "logits": (2, rows, 1), "finish": (rows, 1, 1),
     }  # fmt: skip
-    threads = {"self_mix": 64, "cross": 128}
+    threads = {"self_mix": 96, "cross": 128}
     for each in gpu.launches:
         if each.name != "normed":
             assert each.grid == grids[each.name], each.name
