@@ -22,7 +22,7 @@ COMMANDS = {
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",
-    "engines": "List, check, remove, export and import engines.",
+    "engines": "List, check, remove, export, import and promote engines.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }
 

@@ -13,17 +13,21 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from edge_runtime.audio import RATE
+from edge_runtime.engines import variants
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
 from edge_runtime.engines.build import build as make
 from edge_runtime.engines.build.need import needless
 from edge_runtime.engines.engine import Engine, read
+from edge_runtime.engines.form import AUTO, Form, form
 from edge_runtime.engines.plans import ROWS
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
+from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError
 
 EXAMPLES = """\
-edge-runtime build moonshine-tiny-en                        float16, for this GPU
+edge-runtime build moonshine-tiny-en                        for this GPU
+edge-runtime build moonshine-tiny-en --precision int8       of the calibrated model
 edge-runtime build moonshine-tiny-en --workspace-mb 256     beside other programs
 edge-runtime build moonshine-tiny-en --tensorrt tensorrt_rtx
                                                             portable, needs no GPU
@@ -39,8 +43,17 @@ def build(
         ),
     ] = None,
     precision: Annotated[
-        Literal["fp16", "fp32"] | None,
-        typer.Option(help="What weights and activations are [fp16]."),
+        Literal["auto", "fp16", "fp32", "int8"] | None,
+        typer.Option(
+            help="What the model computes in; auto is int8 where a calibrated one is active, "
+            "else fp16 [as the settings have it]."
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FP", help="With int8: fingerprint of the calibrated model [the active one]."
+        ),
     ] = None,
     tensorrt: Annotated[
         Literal["auto", "tensorrt", "tensorrt_rtx"] | None,
@@ -88,9 +101,11 @@ def build(
     from edge_runtime.config import load
     from edge_runtime.session import longest
 
-    settings = load(config)
+    settings, store = load(config), Store()
+    recipe, began = load_recipe(model or settings.serving.model), time.monotonic()
+    chosen = _form(store, recipe, precision or settings.computing.precision, variant)
     options = BuildOptions(
-        precision=precision or settings.computing.precision,
+        precision=chosen.precision,
         tensorrt=tensorrt or settings.computing.tensorrt,
         index=settings.computing.index,
         workspace_mb=workspace_mb,
@@ -98,14 +113,14 @@ def build(
         rows=rows,
         samples=longest(settings) if seconds is None else round(seconds * RATE),
         again=again,
+        variant=variant,
     )
-    recipe, began = load_recipe(model or settings.serving.model), time.monotonic()
     if if_needed and not again and isinstance(recipe, MoonshineRecipe):
         reason = needless(
             recipe,
-            Store(),
+            store,
             device=settings.serving.device,
-            precision=options.precision,
+            form=chosen,
             tensorrt=options.tensorrt,
             index=options.index,
             samples=options.samples,
@@ -114,7 +129,7 @@ def build(
             typer.echo(_idle(recipe.name, reason, as_json))
             return
     with _Screen(recipe.name, shown=not as_json) as screen:
-        folder = make(recipe, Store(), options, screen)
+        folder = make(recipe, store, options, screen)
     engine, seconds = read(folder), time.monotonic() - began
     if as_json:
         typer.echo(msgspec.json.encode(_row(engine, seconds, built=not screen.was_there)))
@@ -124,6 +139,19 @@ def build(
     else:
         typer.echo(f"{recipe.name}: built in {seconds:.0f} s, in {folder}")
     typer.echo(f"Next: {_next(engine)}")
+
+
+def _form(store: Store, recipe: AnyRecipe, precision: str, variant: str | None) -> Form:
+    """What to build; says aloud where the calibrated model that is active cannot be built."""
+    if not isinstance(recipe, MoonshineRecipe):
+        return Form("fp16" if precision == AUTO else precision)
+    if variant is not None and precision in (AUTO, INT8):
+        found = variants.find(store, recipe.name, variant).folder.name
+        return Form(INT8, variants.usable(store, recipe, found))
+    chosen = form(store, recipe, precision, full="fp16")
+    if chosen.unused is not None:
+        typer.echo(f"the calibrated model is left out: {chosen.unused}", err=True)
+    return chosen
 
 
 def _idle(model: str, reason: str, as_json: bool) -> str:

@@ -1,10 +1,11 @@
-"""`edge-runtime engines`: what was built; checked, removed, carried to other boards."""
+"""`edge-runtime engines`: what was built or calibrated; checked, removed, carried, promoted."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edge_runtime.cli import variants
 from edge_runtime.config import load
 from edge_runtime.engines import bundle
 from edge_runtime.engines.board import Board, board
@@ -19,16 +21,21 @@ from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.engine import engines as stored
 from edge_runtime.engines.plans import unlike_here
 from edge_runtime.engines.store import Store
+from edge_runtime.engines.variant import INT8, Variant
+from edge_runtime.engines.variants import remove as forget
+from edge_runtime.engines.variants import variants as calibrated
 from edge_runtime.errors import ConfigError, ModelDamaged, ModelMissing
 
 EXAMPLES = """\
 edge-runtime engines list                                    what there is, and what serves here
 edge-runtime engines verify                                  are all files as they were built?
 edge-runtime engines export moonshine-tiny-en -o tiny.tar    for another board of this kind
-edge-runtime engines import tiny.tar"""
+edge-runtime engines import tiny.tar
+edge-runtime engines promote moonshine-tiny-en               let the candidate serve
+edge-runtime engines rollback moonshine-tiny-en              what served before, again"""
 
 engines = typer.Typer(
-    help="List, check, remove, export and import the engines that were built.",
+    help="List, check, remove, export and import engines; promote what was calibrated.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -41,7 +48,7 @@ _Some = Annotated[
 ]
 _Fingerprint = Annotated[
     str | None,
-    typer.Option("--engine", metavar="FP", help="Fingerprint of the engine, or how it begins."),
+    typer.Option("--engine", metavar="FP", help="Its fingerprint, or how that begins."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Write JSON, one line an engine.")]
 _Config = Annotated[
@@ -52,6 +59,7 @@ _Config = Annotated[
         help="Settings, for which GPU [/etc/edge-runtime/config.toml, if there].",
     ),
 ]
+_Kept = TypeVar("_Kept", bound=Engine | Variant)
 SHORT = 8
 """Digits of a fingerprint that tell one engine from another."""
 
@@ -60,7 +68,8 @@ SHORT = 8
 def listing(model: _Some = None, as_json: _Json = False, config: _Config = None) -> None:
     """Show what was built, and whether it serves on this machine."""
     store, here = Store(), board(load(config).computing.index)
-    rows = [_row(store, engine, here) for engine in stored(store, model or "*")]
+    rows = [variants.row(store, variant) for variant in calibrated(store, model or "*")]
+    rows += [_row(store, engine, here) for engine in stored(store, model or "*")]
     if as_json:
         for row in rows:
             typer.echo(msgspec.json.encode(row))
@@ -69,7 +78,7 @@ def listing(model: _Some = None, as_json: _Json = False, config: _Config = None)
         _nothing(store, model)
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("model", "engine"):
+    for heading in ("model", "name"):
         table.add_column(heading, no_wrap=True)
     table.add_column("what it is, and whether it serves here", overflow="fold")
     for row in rows:
@@ -103,6 +112,8 @@ def _state(store: Store, engine: Engine, here: Board) -> str:
 
 
 def _told(row: dict[str, Any]) -> str:
+    if "variant" in row:
+        return variants.told(row)
     info = row["engine"]
     what = (
         f"{info.tensorrt} {info.version}",
@@ -135,7 +146,7 @@ def verify(model: _Some = None, as_json: _Json = False) -> None:
     Exits 1 where one is not as it was built, or where there is none of the model.
     """
     store, damaged = Store(), 0
-    found = _of(store, model, None) if model else list(stored(store))
+    found = _of(store, model, None) if model else _all(store, "*")
     for engine in found:
         said, fix = "whole", ""
         try:
@@ -160,14 +171,18 @@ def verify(model: _Some = None, as_json: _Json = False) -> None:
 def remove(
     model: _Model,
     engine: _Fingerprint = None,
-    everything: Annotated[bool, typer.Option("--all", help="All engines of the model.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All engines; what was calibrated stays.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete an engine; the model's weights and graphs stay."""
+    """Delete an engine or a calibrated model; the model's weights and graphs stay."""
     store = Store()
-    chosen = (
-        _of(store, model, engine) if everything else [_one(store, model, engine, ", or take --all")]
-    )
+    chosen: Sequence[Engine | Variant]
+    if everything:
+        chosen = _engines(store, model, engine)
+    else:
+        chosen = [_one(model, _of(store, model, engine), ", or take --all")]
     size = sum(each.size for each in chosen)
     names = ", ".join(each.folder.name for each in chosen)
     if not yes:
@@ -176,7 +191,13 @@ def remove(
         if not typer.confirm(f"Delete {names} of {model}, {size / 1e6:.1f} MB?", err=True):
             raise typer.Exit(1)
     for each in chosen:
-        store.delete(model, each.folder)
+        if not isinstance(each, Variant):
+            store.delete(model, each.folder)
+        elif variants.serves(store, each):
+            left = forget(store, each).active
+            typer.echo(f"{model}: {left or 'full precision'} is active now", err=True)
+        else:
+            forget(store, each)
     typer.echo(f"{model}: deleted {names}, {size / 1e6:.1f} MB")
     typer.echo(f"Next: edge-runtime build {model}, or edge-runtime engines list")
 
@@ -188,7 +209,7 @@ def export(
     engine: _Fingerprint = None,
 ) -> None:
     """Write an engine, and all that serving it takes, to one tar."""
-    chosen = _one(Store(), model, engine)
+    chosen = _one(model, _engines(Store(), model, engine))
     size = bundle.export(chosen, out)
     typer.echo(f"{model}: {chosen.folder.name} in {out}, {size / 1e6:.1f} MB")
     typer.echo(f"Next: on the other board, edge-runtime engines import {out.name}")
@@ -212,13 +233,9 @@ def bring(
     typer.echo("Next: edge-runtime engines list, or edge-runtime serve --device tensorrt")
 
 
-def _of(store: Store, model: str, fingerprint: str | None) -> list[Engine]:
-    """The model's engines, or the one whose fingerprint begins so."""
-    found = [
-        engine
-        for engine in stored(store, model)
-        if engine.folder.name.startswith(fingerprint or "")
-    ]
+def _of(store: Store, model: str, fingerprint: str | None) -> list[Engine | Variant]:
+    """The model's engines and what was calibrated of it, or the one whose name begins so."""
+    found = [each for each in _all(store, model) if each.folder.name.startswith(fingerprint or "")]
     if not found:
         which = f" {fingerprint}" if fingerprint else ""
         raise ModelMissing(
@@ -228,8 +245,26 @@ def _of(store: Store, model: str, fingerprint: str | None) -> list[Engine]:
     return found
 
 
-def _one(store: Store, model: str, fingerprint: str | None, otherwise: str = "") -> Engine:
+def _all(store: Store, model: str) -> list[Engine | Variant]:
+    found: list[Engine | Variant] = list(calibrated(store, model))
+    found.extend(stored(store, model))
+    return found
+
+
+def _engines(store: Store, model: str, fingerprint: str | None) -> list[Engine]:
+    """The same without what was calibrated."""
     found = _of(store, model, fingerprint)
+    built = [each for each in found if isinstance(each, Engine)]
+    if not built:
+        name = found[0].folder.name
+        raise ConfigError(
+            f"{name} is a calibrated model, no engine",
+            f"Run: edge-runtime build {model} --precision {INT8} --variant {name}",
+        )
+    return built
+
+
+def _one(model: str, found: Sequence[_Kept], otherwise: str = "") -> _Kept:
     if len(found) > 1:
         names = ", ".join(each.folder.name for each in found)
         raise ConfigError(
@@ -237,3 +272,7 @@ def _one(store: Store, model: str, fingerprint: str | None, otherwise: str = "")
             f"Choose one with --engine{otherwise}.",
         )
     return found[0]
+
+
+engines.command()(variants.promote)
+engines.command()(variants.rollback)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +19,7 @@ EXAMPLES = """\
 edge-runtime serve                                   ws://127.0.0.1:8765/v1/stream
 edge-runtime serve --port 9000 --max-sessions 4
 edge-runtime serve --config kiosk.toml
+edge-runtime serve --canary 0.1                      try a calibrated model on every tenth session
 EDGE_RUNTIME_PORT=9000 edge-runtime serve            every key is a variable, too
 edge-runtime listen --mic                            a client, in another terminal
 curl http://127.0.0.1:8765/healthz                   how it is"""
@@ -44,6 +46,12 @@ def serve(
     max_sessions: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Sessions at a time [32].")
     ] = None,
+    canary: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Part of new sessions that the candidate serves, 0 to 1 [0]."
+        ),
+    ] = None,
     log_level: Annotated[Level, typer.Option(help="What the log tells.")] = "info",
 ) -> None:
     """Serve live speech to text over a WebSocket.
@@ -69,15 +77,16 @@ def serve(
             "model": model,
             "device": device,
             "max_sessions": max_sessions,
+            "canary.share": canary,
         },
     )
     _warn(settings)
     metrics, store = Metrics(), Store()
 
     def loaded() -> Runtime:
-        from edge_runtime.runtime import Runtime as Real
+        from edge_runtime.runtime.canary import load as opened
 
-        return Real(settings, store=store, metrics=metrics)
+        return opened(settings, store, metrics)
 
     asyncio.run(run(settings, loaded, metrics, _announce, store.root))
 
@@ -98,5 +107,25 @@ def _announce(url: str, runtime: Runtime) -> None:
     socket = url.replace("http", "ws", 1) + "/v1/stream"
     say_fallback(runtime.fallback)
     typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)
+    for line in _form(runtime.about):
+        typer.echo(line, err=True)
     own = "" if url.endswith(":8765") else f" --url {socket}"
     typer.echo(f"next:   edge-runtime listen --mic{own}   (or a file; Ctrl-C here stops)", err=True)
+
+
+def _form(about: Mapping[str, Any]) -> Iterator[str]:
+    """What there is to know of a model that was calibrated, or of a candidate."""
+    if about["variant"]:
+        yield (
+            f"calibrated to 8-bit integers, variant {about['variant']}"
+            f"{': its gate refused it, it was forced' if about['forced'] else ''}"
+        )
+    if about["variant_unused"]:
+        yield f"the calibrated model is not used: {about['variant_unused']}"
+    canary = about["canary"]
+    if canary is None:
+        return
+    if canary["ended"] is not None:
+        yield f"no candidate is tried: {canary['ended']}"
+    else:
+        yield f"{canary['share']:.0%} of new sessions go to the candidate {canary['variant']}"

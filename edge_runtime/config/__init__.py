@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge_runtime.config.canary import Canary
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
@@ -14,6 +15,7 @@ from edge_runtime.config.updating import Updating
 __all__ = [
     "CAP_MS_MIN",
     "RESERVED",
+    "Canary",
     "Computing",
     "Config",
     "Dialects",

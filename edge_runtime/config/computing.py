@@ -8,8 +8,10 @@ from edge_runtime.config.bounds import among, within
 
 
 class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a GPU is asked for; a CPU takes `lanes` of it. 0 is each device's own choice.
+    """What a GPU is asked for; a CPU takes `lanes` and `precision` of it. 0 is its own choice.
 
+    `precision` "auto" is the calibrated model that is active, else full precision: float16 on a
+    GPU, float32 on a CPU.
     `chained` is decoder steps that run before the host looks at what they gave, `memory_mb` a
     cap on all memory that the process takes of the GPU, `keep_warm_ms` how long the GPU idles
     before it is given a little work. For `memory_mb` and `keep_warm_ms`, 0 is none and never.
@@ -17,7 +19,7 @@ class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     index: int = 0
     tensorrt: str = "auto"
-    precision: str = "fp16"
+    precision: str = "auto"
     lanes: int = 0
     graphs: bool = True
     chained: int = 0
@@ -31,7 +33,7 @@ class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self,
             "computing",
             tensorrt=("auto", "tensorrt", "tensorrt_rtx"),
-            precision=("fp16", "fp32"),
+            precision=("auto", "fp32", "fp16", "int8"),
             gather=("copy", "kernel"),
         )
         within(

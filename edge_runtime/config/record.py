@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from edge_runtime.config.canary import Canary
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
@@ -20,4 +21,5 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listening: Listening = Listening()
     updating: Updating = Updating()
     guarding: Guarding = Guarding()
+    canary: Canary = Canary()
     dialects: Dialects = Dialects()

@@ -78,7 +78,7 @@ def find(store: Store, recipe: MoonshineRecipe, wanted: Wanted) -> Engine:
         return engine
     if fitting:
         raise ModelDamaged(damage.message, f"Run: {command} --again")
-    unlike, engine = min(compared, key=lambda each: len(each[0]))
+    unlike, engine = min(compared, key=lambda each: (len(each[0]), _other_precision(each[0])))
     # In all that is not wanted otherwise, as the engine that is there was built.
     if wanted.split is None and engine.info.split != recipe.decoder_tiles:
         wanted = replace(wanted, split=engine.info.split)
@@ -121,6 +121,10 @@ def differences(
         if one > other:
             unlike.append(Difference(field, f"{one}", f"{other}"))
     return unlike
+
+
+def _other_precision(unlike: list[Difference]) -> bool:
+    return any(each.field == "precision" for each in unlike)
 
 
 def unlike_here(store: Store, engine: Engine, board: Board) -> list[Difference]:

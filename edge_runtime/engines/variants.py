@@ -30,6 +30,10 @@ from edge_runtime.errors import (
     RecipeError,
 )
 
+_NEEDED = (
+    "encoder.onnx", "embedding.onnx", "table.npy", "shape.json", "vocabulary.json", SCHEME,
+)  # fmt: skip
+
 
 def install(
     store: Store,
@@ -103,6 +107,15 @@ def usable(store: Store, recipe: MoonshineRecipe, fingerprint: str) -> Variant:
     return variant
 
 
+def recipe(variant: Variant) -> MoonshineRecipe:
+    """As it comes with the program; a model that does not is as its variant says."""
+    try:
+        known = load_recipe(variant.info.model)
+    except RecipeError:
+        return variant.recipe()
+    return known if isinstance(known, MoonshineRecipe) else variant.recipe()
+
+
 def find(store: Store, model: str, fingerprint: str = "") -> Variant:
     """The one variant of the model whose fingerprint begins so.
 
@@ -135,7 +148,7 @@ def promote(store: Store, model: str, fingerprint: str | None = None) -> Variant
                 f"Name one of edge-runtime engines list, or run: {command(model)}",
             )
         variant = find(store, model, wanted)
-        usable(store, _recipe(variant), variant.folder.name)
+        usable(store, recipe(variant), variant.folder.name)
         choice.write(store, model, chosen.promoted(variant.folder.name))
     return variant
 
@@ -158,9 +171,18 @@ def rollback(store: Store, model: str) -> str | None:
 
 
 def reject(store: Store, model: str, fingerprint: str, why: str) -> None:
-    """End the trial of a variant, which stays in the store; raises `StoreUnwritable`."""
+    """End the trial of a variant, which stays in the store.
+
+    Raises `StoreUnwritable`, and `ConfigError` where it was promoted meanwhile.
+    """
     with store.lock(model):
-        choice.write(store, model, choice.read(store, model).denied(fingerprint, why))
+        chosen = choice.read(store, model)
+        if chosen.active == fingerprint:
+            raise ConfigError(
+                f"{fingerprint} was promoted before its trial was over",
+                f"Run: edge-runtime engines rollback {model}",
+            )
+        choice.write(store, model, chosen.denied(fingerprint, why))
 
 
 def remove(store: Store, variant: Variant) -> Choice:
@@ -175,22 +197,18 @@ def remove(store: Store, variant: Variant) -> Choice:
 
 
 def _check(folder: Path, info: VariantInfo) -> None:
-    """Raise where a folder does not hold what `info` says."""
+    """Raise where a folder does not hold what `info` says, and all that serving takes."""
+    missing = [name for name in _NEEDED if not (folder / name).is_file()]
+    if missing:
+        raise CalibrationError(
+            f"no {missing[0]} was written", "Please report this: it is a fault of edge-runtime."
+        )
     path = folder / SCHEME
-    if not path.is_file() or manifest.sha256(path) != info.scheme:
+    if manifest.sha256(path) != info.scheme:
         raise CalibrationError(
             f"the {SCHEME} that was written is not the one that was judged",
             f"Run: {command(info.model)}",
         )
-
-
-def _recipe(variant: Variant) -> MoonshineRecipe:
-    """As it comes with the program; a model that does not is as its variant says."""
-    try:
-        known = load_recipe(variant.info.model)
-    except RecipeError:
-        return variant.recipe()
-    return known if isinstance(known, MoonshineRecipe) else variant.recipe()
 
 
 def _write(path: Path, record: msgspec.Struct) -> None:

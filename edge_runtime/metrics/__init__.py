@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from edge_runtime.metrics.base import RuntimeMetrics
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.metrics import CONTENT_TYPE, Cost, Metrics
 
-__all__ = ["CONTENT_TYPE", "Cost", "DeviceMetrics", "Metrics"]
+__all__ = ["CONTENT_TYPE", "Cost", "DeviceMetrics", "Metrics", "RuntimeMetrics"]

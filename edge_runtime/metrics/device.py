@@ -54,6 +54,12 @@ class DeviceMetrics:
             "1 while another device is used than the first choice",
             registry=registry,
         )
+        self._model = Gauge(
+            "edge_runtime_model_info",
+            "1 for each model that serves: what it is computed in, calibrated as which variant",
+            ["model", "precision", "variant", "forced"],
+            registry=registry,
+        )
 
     def update(self, purpose: str, waits: int, ties: int) -> None:
         """In an update the host waited so often, and so many tokens might have been others."""
@@ -82,3 +88,13 @@ class DeviceMetrics:
     def fallback(self, active: bool) -> None:
         """Whether another device is used than the first choice."""
         self._fallback.set(active)
+
+    def serves(self, model: tuple[str, ...], before: tuple[str, ...] | None) -> None:
+        """A model serves from now on, in the place of another or of none.
+
+        Each is its name, its precision, the fingerprint of its variant or "", and "true" where
+        that was forced, else "false".
+        """
+        if before is not None and before != model:
+            self._model.remove(*before)
+        self._model.labels(*model).set(1)

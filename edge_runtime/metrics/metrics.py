@@ -11,6 +11,7 @@ from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.dialects import DialectMetrics
+from edge_runtime.metrics.variants import VariantMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0)
@@ -40,7 +41,8 @@ class Cost(Protocol):
 class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
-    `device` has those of the device, `dialects` those of each protocol.
+    `device` has those of the device, `dialects` those of each protocol, `variants`
+    those of a trial.
     """
 
     def __init__(self) -> None:
@@ -84,6 +86,7 @@ class Metrics:
         )
         self.device = DeviceMetrics(registry)
         self.dialects = DialectMetrics(registry)
+        self.variants = VariantMetrics(registry)
         self._conflicts = Counter(
             "edge_runtime_stable_conflicts",
             "Texts that contradicted stable words",

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Samples
@@ -20,9 +21,10 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose
 from edge_runtime.device import Device
 from edge_runtime.engines.store import Store
+from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.metrics import Metrics
+from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
@@ -57,11 +59,15 @@ class Runtime:
         device: str | None = None,
         *,
         store: Store | None = None,
-        metrics: Metrics | None = None,
+        metrics: RuntimeMetrics | None = None,
+        trial: Variant | None = None,
     ) -> None:
-        """Raises what `load` raises: a missing or damaged model, an unusable device."""
+        """Of the active model, or of the variant on `trial`.
+
+        Raises what `load` raises: a missing or damaged model, an unusable device.
+        """
         self.config = config
-        self.metrics = metrics or Metrics()
+        self.metrics: RuntimeMetrics = metrics or Metrics()
         size = Size(1, longest(config))
         loader = Loader(
             model or config.serving.model,
@@ -70,6 +76,7 @@ class Runtime:
             least=Size(1, shortest(config)),
             computing=config.computing,
             store=store,
+            trial=trial,
         )
         self._decoder = Decoder(loader, config.computing, self.metrics)
         self._ears = self.loaded.ears(config.serving.max_sessions)
@@ -109,6 +116,22 @@ class Runtime:
     def lost(self) -> str | None:
         """Why nothing is decoded any more: the last device is lost."""
         return str(self._decoder.dead) if self._decoder.dead else None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """In what form the model serves: see `Served`."""
+        served = self.loaded.served
+        return {
+            "precision": served.precision,
+            "variant": served.variant,
+            "forced": served.forced,
+            "variant_unused": served.unused,
+            "canary": None,
+        }
+
+    def lend(self, share: float) -> None:
+        """Use that part of the device's lanes from the next `serving` on, one at least."""
+        self._decoder.share = share
 
     # -- sessions
 

@@ -11,7 +11,7 @@ from edge_runtime.config import Computing
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
-from edge_runtime.metrics import Metrics
+from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.engine import Deliver, Engine, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
@@ -22,11 +22,13 @@ _log = logging.getLogger(__name__)
 class Decoder:
     """All methods belong to the event loop's thread, and so does what is called back."""
 
-    def __init__(self, loader: Loader, computing: Computing, metrics: Metrics) -> None:
+    def __init__(self, loader: Loader, computing: Computing, metrics: RuntimeMetrics) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
         self.idle = 0
         """Lanes that wait for a task."""
+        self.share = 1.0
+        """Part of the device's lanes that are used, one at least; `start` goes by it."""
         self._loader = loader
         self._computing = computing
         self._metrics = metrics
@@ -34,6 +36,7 @@ class Decoder:
         self._flying: dict[int, Task] = {}
         self._moving: asyncio.Task[None] | None = None
         self._lost: list[object] = []
+        self._told: tuple[str, ...] | None = None
         self.dead: EdgeRuntimeError | None = None
         """Why nothing is decoded any more."""
 
@@ -87,7 +90,7 @@ class Decoder:
             self._loader.made, self.loaded, self._runners
         )
         loop = asyncio.get_running_loop()
-        self._metrics.device.fallback(self.loaded.fallback is not None)
+        self._tell()
         self._meter = Meter(self._metrics, self.loaded, runners)
 
         def deliver(task: Task, result: Result) -> None:
@@ -97,10 +100,17 @@ class Decoder:
         engine.start()
         self.idle = engine.lanes
 
+    def _tell(self) -> None:
+        """Say in the figures what serves from now on."""
+        if self.loaded.fallback is not None:
+            self._metrics.device.fallback(True)
+        before, self._told = self._told, self.loaded.served.labels(self.loaded.name)
+        self._metrics.device.serves(self._told, before)
+
     def _runners(self, loaded: Loaded) -> list[Runner]:
         """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
-        device = loaded.device
-        runners = [Runner(loaded.chain, loaded.size) for _ in range(device.lanes)]
+        lanes = max(1, int(loaded.device.lanes * self.share + 1e-9))
+        runners = [Runner(loaded.chain, loaded.size) for _ in range(lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
             list(together.map(Runner.warm, runners))
         loaded.warmed()

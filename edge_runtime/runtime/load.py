@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,18 +16,11 @@ from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, candidates, open_device
 from edge_runtime.device.cuda.budget import Budget
-from edge_runtime.engines.board import board
-from edge_runtime.engines.engine import Engine
-from edge_runtime.engines.plans import Wanted, find, warnings
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store
-from edge_runtime.errors import (
-    DeviceLost,
-    EdgeRuntimeError,
-    EngineMismatch,
-    ModelDamaged,
-    RecipeError,
-)
+from edge_runtime.engines.variant import Variant
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
+from edge_runtime.runtime.files import Finder, Served
 from edge_runtime.runtime.proof import prove
 
 DETECTOR = "silero-vad"
@@ -43,6 +36,7 @@ class Loaded:
 
     `size` is the largest batch that it takes: what was asked for, or as much of it as the
     engine was built for. `fallback` says which devices failed before this one, why, and what helps.
+    `kind` is what `open_device` knows the device by.
     """
 
     name: str
@@ -53,6 +47,8 @@ class Loaded:
     size: Size
     fallback: str | None = None
     languages: tuple[str, ...] = ()
+    served: Served = field(default_factory=Served)
+    kind: str = ""
 
     @property
     def on_cpu(self) -> bool:
@@ -94,10 +90,11 @@ class Loader:
         computing: Computing | None = None,
         threads: int = 1,
         store: Store | None = None,
+        trial: Variant | None = None,
     ) -> None:
         """`size` is the largest batch that is wanted, `least` what will do (default: all of it).
 
-        A device that is named is the only one.
+        A device that is named is the only one, and so is a variant on `trial`.
 
         Raises `ConfigError` for an unknown device, `RecipeError` for a name that is no speech
         model.
@@ -108,10 +105,12 @@ class Loader:
         self._recipe = recipe
         self._names = list(candidates(device))
         self._size = size or Size(1, 1)
-        self._least = least or self._size
         self._computing = computing or Computing()
         self._threads = threads
         self._store = store or Store()
+        self._finder = Finder(
+            self._store, recipe, self._computing, self._size, least or self._size, trial
+        )
         self._failed: list[str] = []
 
     def load(self) -> Loaded:
@@ -164,62 +163,33 @@ class Loader:
     def _on(self, name: str) -> Loaded:
         device = open_device(name, self._computing, self._threads)
         try:
-            folder, size = self._found(name, device)
-            chain = Chain(device, folder)
+            files = self._finder.on(name, device)
+            chain = Chain(device, files.folder)
             if name.startswith("onnx-"):
-                prove(chain, folder)
+                prove(chain, files.folder)
             model = Model(
-                chain.shape, Vocabulary.load(folder), LATIN.issuperset(self._recipe.languages)
+                chain.shape,
+                Vocabulary.load(files.folder),
+                LATIN.issuperset(self._recipe.languages),
             )
-            detector = open_device("cpu").load(self._detector(folder))
+            detector = open_device("cpu").load(self._detector(files.folder))
         except EdgeRuntimeError as error:
             if not isinstance(error, DeviceLost):
                 _let_go(error)
                 device.close()
             raise
-        fallback = self.fallback(name)
-        languages = self._recipe.languages
-        return Loaded(self._recipe.name, device, chain, model, detector, size, fallback, languages)
-
-    def _found(self, name: str, device: Device) -> tuple[Path, Size]:
-        """Where the files are that the device runs, and the largest batch that they take."""
-        if name != "tensorrt":
-            precision = "fp32" if name == "cpu" else self._computing.precision
-            return self._store.graphs(self._recipe, precision), self._size
-        from edge_runtime.device.tensorrt.device import TensorRTDevice
-
-        assert isinstance(device, TensorRTDevice)
-        wanted = Wanted(
-            self._computing.precision,
-            device.tensorrt.flavour,
-            device.tensorrt.version,
-            device.driver.capability,
+        return Loaded(
+            self._recipe.name,
+            device,
+            chain,
+            model,
+            detector,
+            files.size,
+            self.fallback(name),
+            self._recipe.languages,
+            files.served,
+            name,
         )
-        engine = self._engine(wanted)
-        for line in warnings(engine.info, board(device.driver)):
-            _log.warning("%s", line)
-        most = Size(
-            min(self._size.rows, engine.info.rows), min(self._size.samples, engine.info.samples)
-        )
-        return engine.folder, most
-
-    def _engine(self, wanted: Wanted) -> Engine:
-        """One that takes all that is asked for, else, with a warning, one that will do."""
-        wish, will_do = (
-            replace(wanted, rows=size.rows, samples=size.samples)
-            for size in (self._size, self._least)
-        )
-        try:
-            return find(self._store, self._recipe, wish)
-        except (EngineMismatch, ModelDamaged) as error:
-            if will_do == wish:
-                raise
-            try:
-                engine = find(self._store, self._recipe, will_do)
-            except EdgeRuntimeError:
-                raise error from None
-            _log.warning("the engine is used as far as it goes: %s", error)
-            return engine
 
     def _detector(self, folder: Path) -> Path:
         """An engine brings its own: a board may have been given that alone."""

@@ -9,10 +9,11 @@ import numpy as np
 
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Hypothesis
-from edge_runtime.metrics import Metrics
+from edge_runtime.engines.variant import INT8
+from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.load import Loaded
 
-NEAR = {"float32": 1e-3, "float16": 0.1}
+NEAR = {"float32": 1e-3, "float16": 0.1, INT8: 0.1}
 """Margins below which the best token is a matter of rounding, by what is computed in."""
 
 
@@ -36,10 +37,11 @@ class _Reading:
 class Meter:
     """Counts from where the lanes stand when it is made: after their warm-up."""
 
-    def __init__(self, metrics: Metrics, loaded: Loaded, runners: Sequence[Runner]) -> None:
+    def __init__(self, metrics: RuntimeMetrics, loaded: Loaded, runners: Sequence[Runner]) -> None:
         self._metrics = metrics
         self._budget = loaded.budget
-        self._near = NEAR[np.dtype(loaded.chain.dtype).name]
+        integers = loaded.served.precision == INT8
+        self._near = NEAR[INT8 if integers else np.dtype(loaded.chain.dtype).name]
         self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
         self._allocated = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -55,6 +55,10 @@ class Runtime(Protocol):
     @property
     def lost(self) -> str | None:
         """Why nothing is decoded any more."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What more `/healthz` tells, by its keys."""
 
     def serving(self) -> AbstractAsyncContextManager[Any]:
         """Work on streams inside this context."""

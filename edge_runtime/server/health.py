@@ -12,7 +12,7 @@ from edge_runtime.server.state import STATE
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """What runs here: model, device, fallback, sessions."""
+    """What runs here: model and its form, device, fallback, sessions, a trial."""
     state = request.app[STATE]
     serving = state.config.serving
     runtime = state.runtime
@@ -31,6 +31,7 @@ async def healthz(request: web.Request) -> web.Response:
                 "max": serving.max_sessions,
             },
             "store": str(state.store) if state.store else None,
+            **({} if runtime is None else runtime.about),
         }
     )
 

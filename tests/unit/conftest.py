@@ -75,6 +75,42 @@ def made_up_store(made_up_kept, tmp_path, monkeypatch) -> Store:
     return Store(shutil.copytree(made_up_kept, tmp_path / "store"))
 
 
+@pytest.fixture(scope="session")
+def made_up_scheme(made_up, made_up_kept):
+    """Every product of the made-up model in integers."""
+    from edge_runtime.engines import weights
+    from edge_runtime.engines.calibrate.scheme import Product, Scheme, step
+    from edge_runtime.engines.calibrate.write import floats
+
+    full = floats(made_up, weights.read(made_up, Store(made_up_kept).weights(made_up)))
+    return Scheme(products={name: Product(scale=step(6.0)) for name in full.weights})
+
+
+@pytest.fixture
+def calibrated(made_up, made_up_store):
+    """`calibrated(scheme, candidate=…, **told)` puts a variant into the store; gives its folder.
+
+    `spoil(folder)` may change what was written.
+    """
+    from edge_runtime.engines import variants
+    from edge_runtime.engines.calibrate.scheme import Scheme
+    from edge_runtime.engines.calibrate.write import write
+    from edge_runtime.engines.variant import describe
+
+    def install(scheme=None, *, candidate=False, store=made_up_store, spoil=None, **told) -> Path:
+        scheme = scheme or Scheme(products={})
+
+        def fill(folder: Path) -> None:
+            write(made_up, store.weights(made_up), scheme, folder, "unsigned")
+            if spoil is not None:
+                spoil(folder)
+
+        info = describe(store, made_up, scheme, **told)
+        return variants.install(store, made_up, info, fill, candidate=candidate)
+
+    return install
+
+
 @pytest.fixture
 def needs_rtx() -> None:
     if importlib.util.find_spec("tensorrt_rtx_bindings") is None:

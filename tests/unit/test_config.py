@@ -156,7 +156,7 @@ def test_an_unknown_option_is_named():
     ("record", "values"),
     [
         (Serving, {"max_sessions": 0}),
-        (Computing, {"precision": "int8"}),
+        (Computing, {"precision": "int4"}),
         (Computing, {"priority": 1}),
         (Serving, {"max_message_bytes": 1 << 30}),
         (Serving, {"resume_seconds": float("nan")}),

@@ -17,9 +17,10 @@ from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.engines import manifest, plans, weights
 from edge_runtime.engines.board import Board, board
-from edge_runtime.engines.build.contract import Signature, signatures
+from edge_runtime.engines.build.contract import Signature
 from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
 from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
+from edge_runtime.engines.build.source import Source, source
 from edge_runtime.engines.build.tile import Current, Timings, Work, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
@@ -28,6 +29,7 @@ from edge_runtime.engines.export.moonshine import encode, step
 from edge_runtime.engines.plans import ROWS, SAMPLES
 from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
+from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
 
 __all__ = ["BuildOptions", "MemoryPlan", "Watch", "build"]
@@ -38,7 +40,8 @@ class BuildOptions:
     """How to build. `workspace_mb` None: what suits the board; `split` None: as the recipe.
 
     `index` is the number of the GPU that TensorRT builds for and on; TensorRT-RTX needs none.
-    `rows` and `samples` (16 kHz) are the largest batch and the longest row.
+    `rows` and `samples` (16 kHz) are the largest batch and the longest row. An engine in int8 is
+    built of the calibrated model whose fingerprint begins as `variant`, or of the active one.
     """
 
     precision: str = "fp16"
@@ -49,11 +52,19 @@ class BuildOptions:
     rows: int = ROWS
     samples: int = SAMPLES
     again: bool = False
+    variant: str | None = None
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            known = " or ".join(sorted(PRECISIONS))
-            raise ConfigError(f"unknown precision {self.precision!r}", f"Use {known}.")
+        known = (INT8, *PRECISIONS)
+        if self.precision not in known:
+            raise ConfigError(
+                f"unknown precision {self.precision!r}", f"Use {' or '.join(sorted(known))}."
+            )
+        if self.variant is not None and self.precision != INT8:
+            raise ConfigError(
+                f"--variant is given, and the precision is {self.precision}",
+                f"Add --precision {INT8}.",
+            )
         if not 1 <= self.rows <= 64:
             raise ConfigError(f"--rows is {self.rows}", "Choose one from 1 to 64.")
         if self.workspace_mb is not None and not 1 <= self.workspace_mb <= 1 << 20:
@@ -73,15 +84,16 @@ def build(
     Two builders of one model take turns; the second finds the work done. An interrupted
     build leaves nothing behind.
     Raises `ModelMissing`, `ModelDamaged` and `StoreUnwritable` as the store does,
-    `MissingExtra` without TensorRT, `DeviceError` for what does not build or fit, and
-    `RecipeError` for a split that does not add up or a model that is no speech model.
+    `MissingExtra` without TensorRT, `DeviceError` for what does not build or fit, `RecipeError`
+    for a split that does not add up or a model that is no speech model, and `EngineMismatch` for
+    a calibrated model that is not of this recipe and these weights.
     """
     if not isinstance(recipe, MoonshineRecipe):
         raise RecipeError(f"{recipe.name} runs on the CPU", "Build an engine of a speech model.")
-    recipe = plans.split(recipe, options.split)
+    cut = plans.split(recipe, options.split)
     tensorrt, here = find_tensorrt(options.tensorrt), board(options.index)
-    job = _Job(recipe, store, options, tensorrt, here, watch)
-    return job.run()
+    of = source(store, recipe, cut, options.precision, options.variant)
+    return _Job(of, options, tensorrt, here, watch).run()
 
 
 class _Job:
@@ -89,36 +101,36 @@ class _Job:
 
     def __init__(
         self,
-        recipe: MoonshineRecipe,
-        store: Store,
+        source: Source,
         options: BuildOptions,
         tensorrt: TensorRT,
         here: Board,
         watch: Watch,
     ) -> None:
-        self.recipe, self.store, self.options = recipe, store, options
+        self.source, self.options = source, options
+        self.recipe, self.store = source.recipe, source.store
         self.tensorrt, self.here, self.watch = tensorrt, here, watch
-        self.tiles: dict[str, Signature] = signatures(recipe, options.precision)
-        self.most: Ranges = ranges(recipe, options.rows, options.samples)
+        self.tiles: dict[str, Signature] = source.signatures()
+        self.most: Ranges = ranges(self.recipe, options.rows, options.samples)
         self.info = self._info()
-        self.place = store.root / recipe.name / self.info.fingerprint
+        self.place = self.store.root / self.recipe.name / self.info.fingerprint
 
     def run(self) -> Path:
         began = time.time()
         if not self.options.again and self._whole():
             self.watch.found(self.place)
             return self.place
-        graphs = self.store.graphs(self.recipe, self.options.precision, self.watch.exporting)
         # Before the lock: the store takes one for these, too.
+        self.source.prepare(self.watch.exporting)
         detectors = [self.store.graphs(load_recipe(name)) for name in self.recipe.requires]
         with self.store.lock(self.recipe.name, self.watch.waiting):
             # Another process may have built it while this one waited.
             if self._whole() and not (self.options.again and self._built() < began):
                 self.watch.found(self.place)
                 return self.place
-            memory = self._planned(graphs)
-            source = f"built with {self.tensorrt.flavour} {self.tensorrt.version}"
-            with self.store.replacing(self.place, source) as new:
+            said = f"built with {self.tensorrt.flavour} {self.tensorrt.version}"
+            with self.store.replacing(self.place, said) as new, self.source.graphs() as graphs:
+                memory = self._planned(graphs)
                 self._plans(graphs, new, memory)
                 self._companions(graphs, detectors, new)
                 self._seal(new, memory, began)
@@ -181,6 +193,8 @@ class _Job:
             for graph in folder.glob("*.onnx"):
                 shutil.copyfile(graph, new / graph.name)
         _write(new / RECIPE, self.recipe)
+        if self.source.variant is not None:
+            return  # kernels of our own compute in floating point
         arrays = weights.read(self.recipe, self.store.weights(self.recipe))
         step.write(self.recipe, arrays, new, PRECISIONS[self.options.precision])
         if self.options.precision == "fp16":
@@ -197,7 +211,7 @@ class _Job:
         _write(new / ENGINE, info)
 
     def _info(self) -> EngineInfo:
-        options, here = self.options, self.here
+        options, here, variant = self.options, self.here, self.source.variant
         if self.tensorrt.flavour == "tensorrt_rtx":
             target = PORTABLE
         elif here.capability is None:
@@ -211,8 +225,11 @@ class _Job:
             model=self.recipe.name,
             recipe=self.recipe.hash,
             weights=self.store.hashes(self.recipe),
-            graphs=self.store.fingerprint(self.recipe, options.precision),
+            graphs=self.source.fingerprint(),
             precision=options.precision,
+            scheme=self.source.digest,
+            variant="" if variant is None else variant.info.fingerprint,
+            forced=variant is not None and variant.info.forced,
             split=self.recipe.decoder_tiles,
             tensorrt=self.tensorrt.flavour,
             version=self.tensorrt.version,

@@ -47,10 +47,17 @@ class Signature:
     outputs: Mapping[str, Tensor]
 
 
-def signatures(recipe: MoonshineRecipe, precision: str) -> dict[str, Signature]:
-    """Of all tiles of the recipe, by file name, in the order they run."""
+def signatures(
+    recipe: MoonshineRecipe, precision: str, *, integer_table: bool = False
+) -> dict[str, Signature]:
+    """Of all tiles of the recipe, by file name, in the order they run.
+
+    With `integer_table` the embedding table is of 8-bit integers.
+    """
     dims = recipe.architecture
     working = np.dtype(PRECISIONS[precision])
+    kind = np.dtype(np.int8) if integer_table else working
+    table = Tensor(kind, (dims.vocabulary, dims.width))
     count = np.dtype(np.int64)
     memory = {
         name: Tensor(working, ("B", dims.heads, "T", dims.padded_head_dim))
@@ -67,17 +74,19 @@ def signatures(recipe: MoonshineRecipe, precision: str) -> dict[str, Signature]:
         "embedding": Signature(
             {
                 "tokens": Tensor(count, ("B", "Q")),
-                "table": Tensor(working, (dims.vocabulary, dims.width)),
+                "table": table,
             },
             {"hidden": Tensor(working, ("B", "Q", dims.width))},
         ),
     }
     for layers in shape(recipe).tiles:
-        made[f"layers_{layers.start}_{layers.stop}"] = _decoder(recipe, working, layers)
+        made[f"layers_{layers.start}_{layers.stop}"] = _decoder(recipe, working, table, layers)
     return made
 
 
-def _decoder(recipe: MoonshineRecipe, working: np.dtype[Any], layers: range) -> Signature:
+def _decoder(
+    recipe: MoonshineRecipe, working: np.dtype[Any], table: Tensor, layers: range
+) -> Signature:
     dims = recipe.architecture
     wide, count = np.dtype(np.float32), np.dtype(np.int64)
     hidden = Tensor(working, ("B", "Q", dims.width))
@@ -96,7 +105,7 @@ def _decoder(recipe: MoonshineRecipe, working: np.dtype[Any], layers: range) -> 
         if aligned:
             outputs["align_next"] = align
         return Signature(inputs, outputs)
-    inputs["table"] = Tensor(working, (dims.vocabulary, dims.width))
+    inputs["table"] = table
     outputs["next_token"] = Tensor(count, token)
     outputs |= {name: Tensor(wide, token) for name in ("logprob", "margin")}
     if aligned:

@@ -100,8 +100,10 @@ def _inside(signature: Signature, most: Ranges) -> int:
     sizes = {letter: each.most for letter, each in most.items()}
     if "next_token" in signature.outputs:
         table = signature.inputs["table"]
-        wide = 0 if table.dtype.itemsize == 4 else 4  # the logits once more, in float32
-        return sizes["B"] * sizes["Q"] * table.sized({})[0] * (table.dtype.itemsize + wide)
+        # The logits, and once more in float32: of integers they are in float32 before they are
+        # brought to scale.
+        size = {1: 8, 2: 6, 4: 4}[table.dtype.itemsize]
+        return sizes["B"] * sizes["Q"] * table.sized({})[0] * size
     memory = signature.outputs.get("memory_k_0")
     if memory is None or memory.dtype.itemsize != 4:  # in float16 attention is one kernel
         return 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edge_runtime.device import candidates
 from edge_runtime.device.cuda import present
 from edge_runtime.device.tensorrt.module import FLAVOURS, find_tensorrt, installed
 from edge_runtime.engines.board import board
-from edge_runtime.engines.plans import Wanted, find
+from edge_runtime.engines.form import Form
+from edge_runtime.engines.plans import find
 from edge_runtime.engines.recipe import MoonshineRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing
@@ -17,14 +20,15 @@ def needless(
     store: Store,
     *,
     device: str,
-    precision: str,
+    form: Form,
     tensorrt: str,
     index: int,
     samples: int,
 ) -> str | None:
     """Why nothing need be built here; None where a build is due.
 
-    `index` is the number of the GPU, `samples` the longest row. It is what the server looks for
+    `form` is what the model is to be computed in, `index` the number of the GPU, `samples` the
+    longest row. It is what the server looks for
     that counts, so an engine that was imported, or built for larger batches, will do. Raises
     `ConfigError` for an unknown device, `MissingExtra` where TensorRT is installed and does not
     load.
@@ -37,9 +41,9 @@ def needless(
     if not set(flavours) & set(installed()):
         return f"no engine can be used: {' or '.join(flavours)} is not installed"
     library, here = find_tensorrt(tensorrt), board(index)
-    wanted = Wanted(precision, library.flavour, library.version, here.capability, samples=samples)
+    wanted = form.wanted(library.flavour, library.version, here.capability)
     try:
-        engine = find(store, recipe, wanted)
+        engine = find(store, recipe, replace(wanted, samples=samples))
     except (EngineMismatch, ModelDamaged, ModelMissing):
         return None
     return f"there is an engine that serves here, {engine.folder}"

@@ -28,6 +28,7 @@ _DTYPES = {
     "HALF": np.float16,
     "INT64": np.int64,
     "INT32": np.int32,
+    "INT8": np.int8,
     "BOOL": np.bool_,
 }
 

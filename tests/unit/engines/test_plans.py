@@ -65,9 +65,13 @@ def test_what_was_built_is_found(made_up, made_up_store, info, put) -> None:
 @pytest.mark.parametrize("field", EngineInfo.__struct_fields__)
 def test_the_fingerprint_is_of_what_must_match(info, field) -> None:
     old = getattr(info, field)
-    kinds = {str: "other", int: 99, float: 9.5, tuple: (6,), dict: {"a": "b"}}
+    kinds = {
+        str: "other", int: 99, float: 9.5, bool: True, tuple: (6,), dict: {"a": "b"},
+    }  # fmt: skip
     other = msgspec.structs.replace(info, **{field: kinds[type(old)]})
-    told = {"gpu", "l4t", "driver", "built", "seconds", "host", "workspace_mb"}
+    told = {
+        "gpu", "l4t", "driver", "variant", "forced", "built", "seconds", "host", "workspace_mb",
+    }  # fmt: skip
     assert (other.fingerprint == info.fingerprint) == (field in told)
 
 

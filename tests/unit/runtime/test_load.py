@@ -27,6 +27,7 @@ from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
 from edge_runtime.engines.plans import EngineInfo
 from edge_runtime.engines.recipe import MoonshineRecipe
 from edge_runtime.engines.store import ENGINE, Store, graphs_fingerprint
+from edge_runtime.engines.variant import Variant, read
 from edge_runtime.errors import (
     DeviceError,
     DeviceLost,
@@ -64,9 +65,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 @pytest.fixture
 def built(made_up: MoonshineRecipe, made_up_store: Store) -> Callable[..., Path]:
-    """An engine of the made-up model in the store, `changes` made to what it was built for."""
+    """An engine of the made-up model in the store, `changes` made to what it was built for.
 
-    def build(precision: str = "fp32", **changes: object) -> Path:
+    Its plans compute in floating point, whatever they are said to be.
+    """
+
+    def build(made_in: str = "fp32", **changes: object) -> Path:
+        precision = made_in
         graphs = made_up_store.graphs(made_up, precision)
         hashes = made_up_store.hashes(made_up)
         info = EngineInfo(
@@ -120,10 +125,17 @@ def make(made_up_path: Path, made_up_store: Store, gpu: FakeGpu):
         precision: str = "fp32",
         size: Size = SIZE,
         least: Size | None = None,
+        trial: Variant | None = None,
     ) -> Loader:
         computing = Computing(precision=precision, lanes=1)
         return Loader(
-            made_up_path, device, size, least=least, computing=computing, store=made_up_store
+            made_up_path,
+            device,
+            size,
+            least=least,
+            computing=computing,
+            store=made_up_store,
+            trial=trial,
         )
 
     return loader
@@ -378,3 +390,123 @@ def test_memory_is_counted_from_when_lanes_are_warm(make, built, own_detector) -
     loaded.warmed()
     assert loaded.budget.since_warm == 0
     assert make("cpu").load().budget is None
+
+
+@pytest.fixture
+def quantised(made_up, made_up_store, built, calibrated, made_up_scheme):
+    """An engine that says it is of integers, of the variant that is active or the one given."""
+
+    def build(variant: Variant | None = None, **changes: object) -> Variant:
+        variant = variant or read(calibrated(made_up_scheme))
+        info, hashes = variant.info, made_up_store.hashes(made_up)
+        graphs = graphs_fingerprint(made_up, "int8", hashes.values(), info.scheme)
+        told = {"scheme": info.scheme, "graphs": graphs, "variant": info.fingerprint}
+        built(**{"precision": "int8", **told, **changes})
+        return variant
+
+    return build
+
+
+def test_a_cpu_runs_the_variant_that_is_active(
+    make, calibrated, made_up_scheme, own_detector, caplog
+) -> None:
+    full = make("cpu", "auto").load()
+    assert (full.served.precision, full.served.variant) == ("fp32", None)
+    folder = calibrated(made_up_scheme, forced=True)
+    loaded = make("cpu", "auto").load()
+    assert (loaded.served.precision, loaded.served.variant) == ("int8", folder.name)
+    assert loaded.served.forced
+    assert "made-up" in caplog.text
+    assert "serves although its gate refused it: it was forced" in caplog.text
+    assert loaded.chain.table.dtype == np.int8
+    assert text(loaded)
+    assert make("cpu", "int8").load().served == loaded.served
+    for precision in ("fp16", "fp32"):
+        assert make("cpu", precision).load().served.precision == "fp32"
+
+
+def test_a_variant_that_changes_nothing_says_the_same(make, calibrated, own_detector) -> None:
+    wanted = text(make("cpu", "fp32").load())
+    calibrated()
+    loaded = make("cpu", "auto").load()
+    assert loaded.served.variant is not None
+    assert text(loaded) == wanted
+
+
+def test_a_variant_that_does_not_fit_gives_way_to_full_precision_aloud(
+    make, calibrated, own_detector, monkeypatch, caplog
+) -> None:
+    calibrated()
+    monkeypatch.setattr("edge_runtime.engines.store._quantiser", lambda: "another")
+    loaded = make("cpu", "auto").load()
+    assert (loaded.served.precision, loaded.served.variant) == ("fp32", None)
+    assert "differs in graphs (exported by another" in str(loaded.served.unused)
+    assert "Run: edge-runtime calibrate made-up --audio DIR" in str(loaded.served.unused)
+    assert f"the calibrated model is not used: {loaded.served.unused}" in caplog.text
+    with pytest.raises(EngineMismatch, match="differs in graphs"):
+        make("cpu", "int8").load()
+
+
+def test_integers_that_are_asked_for_and_not_there_are_an_error(make, own_detector) -> None:
+    with pytest.raises(ModelMissing, match=r"no calibrated made-up is active\. Run: .*calibrate"):
+        make("cpu", "int8").load()
+
+
+def test_a_gpu_runs_the_engine_of_the_variant_that_is_active(make, quantised, own_detector) -> None:
+    variant = quantised()
+    loaded = make(precision="auto").load()
+    assert loaded.kind == "tensorrt"
+    assert (loaded.served.precision, loaded.served.variant) == ("int8", variant.info.fingerprint)
+    assert loaded.served.unused is None
+    assert loaded.fallback is None
+
+
+def test_without_its_engine_a_gpu_computes_in_full_precision_aloud(
+    make, built, quantised, calibrated, made_up_scheme, own_detector, caplog
+) -> None:
+    built("fp16")
+    quantised(scheme="0" * 64)  # of another variant
+    loaded = make(precision="auto").load()
+    assert (loaded.kind, loaded.served.precision) == ("tensorrt", "fp16")
+    assert "differs in scheme" in str(loaded.served.unused)
+    build = "edge-runtime build made-up --precision int8 --tensorrt tensorrt"
+    assert build in str(loaded.served.unused)
+    assert "the calibrated model is not used: " in caplog.text
+    assert "differs in scheme" in str(make(precision="int8").load().fallback)
+
+
+def test_with_no_engine_at_all_the_next_device_runs_the_variant(
+    make, calibrated, own_detector
+) -> None:
+    name = calibrated().name
+    loaded = make(precision="auto").load()
+    assert (loaded.kind, loaded.served.variant) == ("cpu", name)
+    assert "edge-runtime build made-up --precision int8" in str(loaded.fallback)
+
+
+def test_an_engine_that_was_brought_serves_where_integers_are_asked_for(
+    make, quantised, made_up_store, own_detector
+) -> None:
+    variant = quantised(forced=True)
+    shutil.rmtree(variant.folder)
+    (made_up_store.root / "made-up" / "active.json").unlink()
+    served = make(precision="int8").load().served
+    assert (served.variant, served.forced) == (variant.info.fingerprint, True)
+
+
+def test_a_variant_on_trial_is_that_or_nothing(
+    make, built, quantised, calibrated, made_up_scheme, own_detector
+) -> None:
+    built("fp16")
+    active = quantised()
+    trial = read(calibrated(candidate=True))
+    loaded = make("cpu", "fp32", trial=trial).load()
+    assert loaded.served.variant == trial.info.fingerprint
+    with pytest.raises(EngineMismatch) as caught:
+        make("tensorrt", "fp32", trial=trial).load()
+    build = f"build made-up --precision int8 --variant {trial.info.fingerprint} --tensorrt"
+    assert build in str(caught.value)
+    quantised(trial)
+    loaded = make("tensorrt", trial=trial).load()
+    assert loaded.served.variant == trial.info.fingerprint
+    assert make(precision="auto").load().served.variant == active.info.fingerprint

@@ -120,6 +120,7 @@ class StandInRuntime:
 
     def __init__(self, most=100, pace=0.0, padding=0):
         self.streams = []
+        self.about = {}
         self._most, self._pace, self._padding = most, pace, padding
 
     def serving(self):

@@ -1,0 +1,21 @@
+"""What a runtime counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from edge_runtime.metrics.device import DeviceMetrics
+    from edge_runtime.metrics.metrics import Cost
+
+
+class RuntimeMetrics(Protocol):
+    """As `Metrics` has it."""
+
+    device: DeviceMetrics
+
+    def update(self, purpose: str, cost: Cost) -> None: ...
+
+    def conflict(self, count: int = 1) -> None: ...
+
+    def overtaken(self, count: int = 1) -> None: ...

@@ -1,0 +1,192 @@
+"""A newly calibrated model on trial beside the active one, until it differs too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from edge_runtime.config import Config
+from edge_runtime.device import Device
+from edge_runtime.engines import variants
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.store import Store
+from edge_runtime.engines.variant import Variant, command
+from edge_runtime.errors import DeviceError, EdgeRuntimeError, ModelMissing
+from edge_runtime.metrics import Metrics
+from edge_runtime.runtime import Options, Runtime
+from edge_runtime.runtime.canary.arm import Arm, Watched
+from edge_runtime.runtime.canary.breach import breach
+
+__all__ = ["Canary", "load"]
+
+_log = logging.getLogger(__name__)
+
+
+def load(config: Config, store: Store, metrics: Metrics) -> Runtime | Canary:
+    """What a server runs: the active model, and beside it the candidate where that is asked for.
+
+    A candidate that cannot be tried costs a warning and no more. Raises what `Runtime` raises.
+    """
+    if not config.canary.share:
+        return Runtime(config, store=store, metrics=metrics)
+    active = Arm(config, store, metrics)
+    try:
+        return Canary(config, store, active, _trial(config, store, metrics, active))
+    except EdgeRuntimeError as error:
+        _log.warning("no candidate is tried: %s", error)
+        return Canary(config, store, active, None, str(error))
+
+
+def _trial(config: Config, store: Store, metrics: Metrics, active: Arm) -> Arm:
+    """The candidate on the device of the active model; raises where there is none such."""
+    steady = active.runtime.loaded
+    trial = Arm(config, store, metrics, _candidate(config, store))
+    loaded = trial.runtime.loaded
+    if loaded.kind != steady.kind:
+        why = f"the candidate runs on {loaded.kind}, the active model on {steady.kind}"
+        fix = loaded.fallback or "Name one device by --device."
+    elif config.computing.memory_mb and not loaded.on_cpu:
+        why = "computing.memory_mb caps what one model takes, and there would be two"
+        fix = "Leave memory_mb out as long as a candidate is tried."
+    else:
+        return trial
+    loaded.device.close()
+    raise DeviceError(why, fix)
+
+
+def _candidate(config: Config, store: Store) -> Variant:
+    recipe = load_recipe(config.serving.model)
+    found = variants.candidate(store, recipe) if isinstance(recipe, MoonshineRecipe) else None
+    if found is None:
+        raise ModelMissing(
+            f"there is no candidate of {recipe.name}", f"Run: {command(recipe.name)}"
+        )
+    return found
+
+
+class Canary:
+    """Two runtimes in the place of one: a share of new sessions goes to the candidate.
+
+    Where that breaks a limit, it gets no new ones, and the store says why; sessions that it has
+    go on. Without a candidate all is as with one runtime; `ended` then says why there is none.
+    """
+
+    def __init__(
+        self, config: Config, store: Store, active: Arm, trial: Arm | None, ended: str | None = None
+    ) -> None:
+        self.ended = ended
+        self.rejected = False
+        self._limits, self._store = config.canary, store
+        self._active, self._trial = active, trial
+        self._sessions = 0
+        self._marking: asyncio.Task[None] | None = None
+        if trial is not None:
+            active.runtime.lend(1 - self._limits.share)
+            trial.runtime.lend(self._limits.share)
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return self._active.runtime.model
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What it understands, by ISO 639-1 codes."""
+        return self._active.runtime.languages
+
+    @property
+    def device(self) -> Device:
+        """The device of the active model."""
+        return self._active.runtime.device
+
+    @property
+    def fallback(self) -> str | None:
+        """Which devices failed before this one, why, and what helps."""
+        return self._active.runtime.fallback
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing is decoded any more by the active model."""
+        return self._active.runtime.lost
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What serves, and how the trial stands."""
+        trial = self._trial
+        return {
+            **self._active.runtime.about,
+            "canary": {
+                "variant": None if trial is None else trial.name,
+                "share": self._limits.share,
+                "ended": self.ended,
+                "rejected": self.rejected,
+                "active": self._active.counts.told(),
+                "candidate": None if trial is None else trial.counts.told(),
+            },
+        }
+
+    def open(self, options: Options | None = None) -> Watched:
+        """A new stream of one of the two; raises as `Runtime.open`."""
+        self._look()
+        if self._trial is None or self.ended is not None:
+            return self._active.open(options, self._look)
+        self._sessions += 1
+        return (self._trial if self._due() else self._active).open(options, self._look)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Canary]:
+        """Run both; raises what the active one raises."""
+        async with contextlib.AsyncExitStack() as both:
+            await both.enter_async_context(self._active.runtime.serving())
+            if self._trial is not None:
+                try:
+                    await both.enter_async_context(self._trial.runtime.serving())
+                except EdgeRuntimeError as error:
+                    self._end(f"the candidate does not run: {error}")
+            try:
+                yield self
+            finally:
+                if self._marking is not None:
+                    await self._marking
+
+    def _due(self) -> bool:
+        """Whether the latest session is one of the share: by count, so evenly and not by chance."""
+        before, now = (
+            int(count * self._limits.share + 1e-9) for count in (self._sessions - 1, self._sessions)
+        )
+        return now > before
+
+    def _look(self) -> None:
+        """End the trial where the two cannot be compared any more, or a limit is broken."""
+        if self._trial is None or self.ended is not None:
+            return
+        active, trial = self._active.runtime.loaded, self._trial.runtime.loaded
+        if lost := self._trial.runtime.lost:
+            self._reject(f"its device was lost: {lost}")
+        elif active.kind != trial.kind:
+            self._end(f"the candidate runs on {trial.kind} now, the active model on {active.kind}")
+        elif why := breach(self._active.counts, self._trial.counts, self._limits):
+            self._reject(why)
+
+    def _end(self, why: str) -> None:
+        self.ended = why
+        _log.critical("the trial of %s %s is over: %s", self.model, self._name, why)
+
+    def _reject(self, why: str) -> None:
+        self.rejected = True
+        self._end(why)
+        self._marking = asyncio.create_task(self._mark(why))
+
+    async def _mark(self, why: str) -> None:
+        """Keep it from the next trial, too."""
+        try:
+            await asyncio.to_thread(variants.reject, self._store, self.model, self._name, why)
+        except EdgeRuntimeError as error:
+            _log.error("the store does not know that the candidate was rejected: %s", error)
+
+    @property
+    def _name(self) -> str:
+        return "" if self._trial is None else self._trial.name
