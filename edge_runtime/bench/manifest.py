@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -67,6 +67,18 @@ class Manifest:
 
     path: Path
     clips: tuple[Clip, ...]
+
+    def without(self, names: Iterable[str]) -> Manifest:
+        """The same but for these recordings: ids, or names of files, in any folder."""
+        left_out = {Path(name).stem for name in names}
+        return replace(
+            self,
+            clips=tuple(
+                clip
+                for clip in self.clips
+                if clip.name not in left_out and clip.path.stem not in left_out
+            ),
+        )
 
     @cached_property
     def clean(self) -> tuple[Clip, ...]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",
+    "calibrate": "Make a model smaller by your own recordings, or refuse to.",
     "engines": "List, check, remove, export, import and promote engines.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }

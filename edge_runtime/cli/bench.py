@@ -37,6 +37,12 @@ def bench(
         int, typer.Option(min=1, help="Clips at a time in paced rows; shortens the run.")
     ] = 1,
     minutes: Annotated[int, typer.Option(min=3, help="Length of the row hour.")] = 60,
+    exclude: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Leave out the recordings named in it, one a line (clips.txt)."
+        ),
+    ] = None,
     url: Annotated[
         str, typer.Option(metavar="ws://…", help="A running server, instead of our own.")
     ] = "",
@@ -86,11 +92,14 @@ def bench(
         raise typer.BadParameter(str(error)) from None
     if peer and peer not in PEERS:
         raise typer.BadParameter(f"no peer is called {peer}. Choose from: {', '.join(PEERS)}.")
+    clips = read(manifest)
+    if exclude is not None:
+        clips = clips.without(_lines(exclude))
     options = Options(quick, streams, url, peer, minutes, model, device or "", config)
     console = Console(stderr=True)
     machine = hardware()
     with progress(console) as bars:
-        run = Bench(read(manifest), options, bars)
+        run = Bench(clips, options, bars)
         measure(run, wanted, lambda row: console.print(f"{row}: {ROWS[row]}", style="dim"))
     derive(run.figures)
     paper = Console()
@@ -103,6 +112,13 @@ def bench(
         keep.write_bytes(b"".join(take.record() + b"\n" for take in run.takes))
     if report.missed(run) or run.failed or run.interrupted():
         raise typer.Exit(130 if run.interrupted() else 1)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", "Check the path.") from None
 
 
 def _check() -> None:

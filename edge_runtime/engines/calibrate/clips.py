@@ -25,6 +25,9 @@ LONGEST = 16.0
 LEAST = 1.0
 """The least minutes of speech to calibrate with: both parts of a split need some."""
 
+LONGEST_TEXT = 40.0
+"""Seconds of a recording that is decoded at once."""
+
 MOST = 60.0
 """The most minutes that are read: more cost time and memory, and change nothing."""
 
@@ -89,6 +92,21 @@ class Clips:
     @property
     def seconds(self) -> float:
         return sum(clip.seconds for clip in self.clips)
+
+    def decodable(self, most: float = LONGEST_TEXT) -> Clips:
+        """The same clips, as far as each can be decoded at once.
+
+        Of one that is longer than `most` seconds and speechless the beginning stays; one with
+        a transcript is left out, for nothing says which words a piece of it has.
+        """
+        kept, skipped = [], list(self.skipped)
+        for clip in self.clips:
+            if clip.transcript and clip.seconds > most:
+                said = f"is {clip.seconds:.0f} s long and has one transcript: {most:.0f} s do"
+                skipped.append((clip.name, said))
+            else:
+                kept.append(replace(clip, samples=clip.samples[: int(most * RATE)]))
+        return replace(self, clips=tuple(kept), skipped=tuple(skipped))
 
     def without_transcripts(self, names: Iterable[str]) -> Clips:
         """The same clips, as if no transcript had been given for these."""

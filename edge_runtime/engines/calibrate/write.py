@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from edge_runtime.engines import weights as readers
 from edge_runtime.engines.calibrate import scheme as schemes
 from edge_runtime.engines.calibrate.quantise import Spelling, quantised, roundings
+from edge_runtime.engines.calibrate.rounding import Rounded
 from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
 from edge_runtime.engines.calibrate.sites import weights as of_graph
 from edge_runtime.engines.calibrate.table import file_content
@@ -101,13 +103,28 @@ def write_tiles(
         )
     found = roundings(full.weights, scheme)
     dtype = PRECISIONS[base]
-    graphs = full.graphs
     if dtype is not np.float32:
         tiles = moonshine.tiles(recipe, arrays, dtype, fused=cpu)
         graphs = {name: made().model() for name, made in tiles.items()}
-    for name, model in graphs.items():
-        onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
-    table = full.weights[TABLE].astype(dtype)
-    np.save(out / "table.npy", file_content(table, found.get(TABLE), cpu=cpu))
-    (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
+        full = Floats(graphs, {**full.weights, TABLE: full.weights[TABLE].astype(dtype)})
+    save(recipe, full, scheme, found, out, spelling)
     (out / schemes.FILE).write_bytes(kept)
+
+
+def save(
+    recipe: MoonshineRecipe,
+    full: Floats,
+    scheme: Scheme,
+    found: Mapping[str, Rounded],
+    out: Path,
+    spelling: Spelling,
+) -> None:
+    """The tiles, table and shape of a scheme whose weights are `found`.
+
+    For a CPU all must be `unpadded`, and `full` fused.
+    """
+    for name, model in full.graphs.items():
+        onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
+    cpu = spelling == "unsigned"
+    np.save(out / "table.npy", file_content(full.weights[TABLE], found.get(TABLE), cpu=cpu))
+    (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))

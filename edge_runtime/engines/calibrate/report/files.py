@@ -16,16 +16,23 @@ HTML = "report.html"
 JSON = "report.json"
 
 
-def write(report: Report, folder: Path, sounds: Mapping[str, Samples] | None = None) -> Path:
+def write(
+    report: Report,
+    folder: Path,
+    sounds: Mapping[str, Samples] | None = None,
+    timed: Report | None = None,
+) -> Path:
     """Write both files into a folder, and say where the page is.
 
+    The page is of `timed`, where that is given: the same with figures that differ from run to
+    run, which the JSON is without.
     Raises `OSError` when the disk is full; the files are then not whole, and their folder
     must not be used.
     """
     encoded = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
     (folder / JSON).write_bytes(encoded + b"\n")
     shown = folder / HTML
-    shown.write_text(page(report, sounds), encoding="utf-8")
+    shown.write_text(page(timed or report, sounds), encoding="utf-8")
     return shown
 
 

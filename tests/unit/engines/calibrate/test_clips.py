@@ -184,3 +184,15 @@ def test_lines_about_recordings_that_are_not_there_are_warned_of(folder):
     clips = load(folder)
     assert clips.clips[0].transcript == "other"
     assert clips.warnings == ("1 transcripts are of recordings that are not there: gone",)
+
+
+def test_what_is_too_long_to_decode_at_once_is_cut_or_left_out(tmp_path):
+    wav(tmp_path, "said.wav", noise(41))
+    (tmp_path / "said.txt").write_text("word")
+    wav(tmp_path, "short.wav", noise(39, 1))
+    (tmp_path / "short.txt").write_text("word")
+    wav(tmp_path, "empty.wav", noise(90, 2))
+    (tmp_path / "empty.txt").write_text("")
+    clips = load(tmp_path).decodable()
+    assert [(clip.name, clip.seconds) for clip in clips] == [("empty.wav", 40), ("short.wav", 39)]
+    assert clips.skipped == (("said.wav", "is 41 s long and has one transcript: 40 s do"),)
