@@ -123,6 +123,17 @@ class ProtocolError(EdgeRuntimeError, ValueError):
         super().__init__(message, fix)
 
 
+class NotAdmitted(ProtocolError):
+    """A client is turned away with this HTTP `status`, before anything that it sends is taken."""
+
+    def __init__(
+        self, code: str, message: str, fix: str, status: int, retry_after: int | None = None
+    ) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(code, message, fix)
+
+
 class ServerFull(ProtocolError):
     """No room for another session: try again in `retry_after` seconds."""
 

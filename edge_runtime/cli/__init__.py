@@ -19,6 +19,8 @@ from edge_runtime.errors import EdgeRuntimeError
 COMMANDS = {
     "transcribe": "Turn files, a pipe or a microphone into text.",
     "serve": "Serve live speech to text over a WebSocket.",
+    "keys": "Add, list and remove the keys of a server's clients.",
+    "tls": "Make a certificate that encrypts what clients send.",
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 
 import aiohttp
 import msgspec
@@ -34,7 +35,9 @@ def converse(
 async def _converse(url: str, start: events.Start, source: Source, view: View, paced: bool) -> None:
     async with aiohttp.ClientSession() as http:
         try:
-            socket = await http.ws_connect(url, max_msg_size=0)
+            socket = await http.ws_connect(url, max_msg_size=0, headers=_key())
+        except aiohttp.WSServerHandshakeError as error:
+            raise _refused(url, error.status) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ServerUnreachable(
                 f"no server answers at {url}: {error}",
@@ -50,6 +53,20 @@ async def _converse(url: str, start: events.Start, source: Source, view: View, p
                     sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sending
+
+
+def _key() -> dict[str, str]:
+    key = os.environ.get("EDGE_RUNTIME_KEY")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _refused(url: str, status: int) -> ServerUnreachable:
+    fixes = {
+        401: "Give a key: EDGE_RUNTIME_KEY=er_… (on the server: edge-runtime keys add NAME).",
+        429: "Wait a minute, or close other sessions.",
+    }
+    said = "wants a key, or another one" if status == 401 else f"answers {status}"
+    return ServerUnreachable(f"{url} {said}", fixes.get(status, "Check --url."))
 
 
 async def _receive(socket: aiohttp.ClientWebSocketResponse, view: View) -> None:

@@ -14,7 +14,7 @@ edge-runtime serve &                                 a server on this machine
 edge-runtime listen --mic                            captions of a microphone
 edge-runtime listen talk.flac                        paced like a microphone
 edge-runtime listen --fast --json talk.flac          every event, as fast as it goes
-edge-runtime listen --url ws://jetson.local:8765/v1/stream --mic"""
+EDGE_RUNTIME_KEY=er_… edge-runtime listen --url wss://jetson.local:8765/v1/stream --mic"""
 
 URL = "ws://127.0.0.1:8765/v1/stream"
 

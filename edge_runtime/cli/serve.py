@@ -12,20 +12,19 @@ import typer
 from edge_runtime.cli.device import Device, say_fallback
 
 if TYPE_CHECKING:
-    from edge_runtime.config import Config
     from edge_runtime.server.base import Runtime
 
 EXAMPLES = """\
 edge-runtime serve                                   ws://127.0.0.1:8765/v1/stream
 edge-runtime serve --port 9000 --max-sessions 4
 edge-runtime serve --config kiosk.toml
+edge-runtime serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 edge-runtime serve --canary 0.1                      try a calibrated model on every tenth session
 EDGE_RUNTIME_PORT=9000 edge-runtime serve            every key is a variable, too
 edge-runtime listen --mic                            a client, in another terminal
 curl http://127.0.0.1:8765/healthz                   how it is"""
 
 Level = Literal["debug", "info", "warning", "error"]
-_log = logging.getLogger("edge_runtime")
 
 
 def serve(
@@ -46,6 +45,15 @@ def serve(
     max_sessions: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Sessions at a time [32].")
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Speak TLS with this certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its key [in the same file].")
+    ] = None,
+    no_keys: Annotated[
+        bool, typer.Option("--no-keys", help="Ask no client for a key, whoever reaches us.")
+    ] = False,
     canary: Annotated[
         float | None,
         typer.Option(
@@ -57,6 +65,7 @@ def serve(
     """Serve live speech to text over a WebSocket.
 
     Settings come from the file, then from variables EDGE_RUNTIME_…, then from options.
+    An address that other machines reach needs a key first: edge-runtime keys add NAME.
     SIGTERM and Ctrl-C finalise every session before the server ends.
     """
     import asyncio
@@ -77,10 +86,12 @@ def serve(
             "model": model,
             "device": device,
             "max_sessions": max_sessions,
+            "admitting.tls_cert": tls_cert and str(tls_cert),
+            "admitting.tls_key": tls_key and str(tls_key),
+            "admitting.keys": "never" if no_keys else None,
             "canary.share": canary,
         },
     )
-    _warn(settings)
     metrics, store = Metrics(), Store()
 
     def loaded() -> Runtime:
@@ -89,17 +100,6 @@ def serve(
         return opened(settings, store, metrics)
 
     asyncio.run(run(settings, loaded, metrics, _announce, store.root))
-
-
-def _warn(settings: Config) -> None:
-    from edge_runtime.server.address import is_local
-
-    if not is_local(settings.serving.host):
-        _log.warning(
-            "listening on %s: every machine that reaches this address can use the server; "
-            "127.0.0.1 keeps it to this one",
-            settings.serving.host,
-        )
 
 
 def _announce(url: str, runtime: Runtime) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge_runtime.config.admitting import Admitting
 from edge_runtime.config.canary import Canary
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
@@ -15,6 +16,7 @@ from edge_runtime.config.updating import Updating
 __all__ = [
     "CAP_MS_MIN",
     "RESERVED",
+    "Admitting",
     "Canary",
     "Computing",
     "Config",

@@ -22,7 +22,9 @@ else:
 
 DEFAULT_PATH = Path("/etc/edge-runtime/config.toml")
 PREFIX = "EDGE_RUNTIME_"
-RESERVED = frozenset({"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_DEBUG", "EDGE_RUNTIME_STORE"})
+RESERVED = frozenset(
+    {"EDGE_RUNTIME_CONFIG", "EDGE_RUNTIME_DEBUG", "EDGE_RUNTIME_KEY", "EDGE_RUNTIME_STORE"}
+)
 """Variables that are not keys of the configuration."""
 
 

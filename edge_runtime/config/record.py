@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from edge_runtime.config.admitting import Admitting
 from edge_runtime.config.canary import Canary
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
@@ -17,6 +18,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything, one record a table of the TOML file."""
 
     serving: Serving = Serving()
+    admitting: Admitting = Admitting()
     computing: Computing = Computing()
     listening: Listening = Listening()
     updating: Updating = Updating()

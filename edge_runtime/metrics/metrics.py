@@ -14,6 +14,7 @@ from edge_runtime.metrics.dialects import DialectMetrics
 from edge_runtime.metrics.variants import VariantMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+MOST_NAMES = 100
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -62,6 +63,13 @@ class Metrics:
         self._refused = Counter(
             "edge_runtime_refused", "Sessions refused", ["code"], registry=registry
         )
+        self._by_key = Counter(
+            "edge_runtime_key_sessions",
+            "Sessions begun, by the name of the key",
+            ["key"],
+            registry=registry,
+        )
+        self._named: set[str] = set()
         self._audio = Counter(
             "edge_runtime_audio_seconds", "Seconds of audio taken in", registry=registry
         )
@@ -129,6 +137,12 @@ class Metrics:
     def refused(self, code: str) -> None:
         """A client was turned away before a session began."""
         self._refused.labels(code).inc()
+
+    def key_used(self, name: str) -> None:
+        """A session began with the key of that name; the names beyond the first 100 are one."""
+        if len(self._named) < MOST_NAMES:
+            self._named.add(name)
+        self._by_key.labels(name if name in self._named else "(other)").inc()
 
     def parked(self, change: int) -> None:
         """So many sessions more (or fewer) wait for their client."""

@@ -13,13 +13,17 @@ from aiohttp import web
 
 from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
-from edge_runtime.server import health, routes
+from edge_runtime.server import health, routes, tls
 from edge_runtime.server.address import listen, url
 from edge_runtime.server.base import Limits, Runtime
 from edge_runtime.server.conversation import handler
+from edge_runtime.server.door import DOORS, Door, door_of
+from edge_runtime.server.guard import GUARD, Guard
+from edge_runtime.server.keys import Keys, default_path
 from edge_runtime.server.native import PATH, Native
 from edge_runtime.server.parking import Parking
 from edge_runtime.server.ports import own_ports
+from edge_runtime.server.runner import runner
 from edge_runtime.server.state import STATE, State
 
 __all__ = ["Limits", "State", "create_app", "hosting", "serve"]
@@ -30,18 +34,25 @@ def create_app(
 ) -> web.Application:
     """The application, not ready until its state has a runtime."""
     app = web.Application()
+    admitting = config.admitting
+    guard = Guard(config, metrics, Keys(admitting.keys_file or default_path()))
+    guard.protect(app)
+    app.cleanup_ctx.append(guard.watch)
     app[STATE] = State(
         config=config,
         metrics=metrics,
-        limits=limits or Limits(),
+        limits=limits or Limits(hello=admitting.start_seconds),
         store=store,
         parking=Parking(config.serving.resume_seconds, metrics),
     )
     app.router.add_get(PATH, handler(Native))
+    app[DOORS][PATH] = door_of(Native)
     routes.add(app, config.dialects)
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", health.readyz)
     app.router.add_get("/metrics", health.metrics)
+    app[DOORS]["/healthz"] = app[DOORS]["/readyz"] = Door(without="anybody")
+    app[DOORS]["/metrics"] = Door(without="anybody" if admitting.open_metrics else "local")
     return app
 
 
@@ -53,30 +64,38 @@ async def hosting(
 
     Sockets are bound first, so that a taken port fails before a model is loaded; until it is,
     /readyz says 503. At the end nobody is let in any more and every session is finalised.
-    Raises `PortTaken` and whatever `load` raises.
+    Raises `PortTaken`, `ConfigError` for an address that is open to everybody by mistake or a
+    certificate that cannot be used, and whatever `load` raises.
     """
     state = app[STATE]
     serving = state.config.serving
+    app[GUARD].may_listen()
+    certificate = tls.certificate(state.config.admitting)
+    context = certificate.context if certificate else None
+    if certificate is not None:
+        app.cleanup_ctx.append(certificate.watch)
     sockets = listen(serving.host, serving.port)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=state.limits.linger)
+    running = runner(app, state)
     try:
-        await runner.setup()
-        sites: list[web.BaseSite] = [web.SockSite(runner, socket) for socket in sockets]
+        await running.setup()
+        sites: list[web.BaseSite] = [
+            web.SockSite(running, socket, ssl_context=context) for socket in sockets
+        ]
         for site in sites:
             await site.start()
-        async with own_ports(state) as others:
+        async with own_ports(app, context) as others:
             runtime = await asyncio.to_thread(load)
             async with runtime.serving():
                 state.runtime = runtime
                 try:
-                    yield url(sockets), runtime
+                    yield url(sockets, secure=context is not None), runtime
                 finally:
                     state.closing = True
                     for site in [*sites, *others]:
                         await site.stop()
                     await state.parking.finish(state.limits.grace)
     finally:
-        await runner.cleanup()
+        await running.cleanup()
         for socket in sockets:
             socket.close()
 

@@ -39,10 +39,11 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def url(sockets: Sequence[socket.socket]) -> str:
+def url(sockets: Sequence[socket.socket], *, secure: bool = False) -> str:
     """The address for people, such as http://127.0.0.1:8765."""
     host, port = sockets[0].getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def is_local(host: str) -> bool:

@@ -16,6 +16,7 @@ from edge_runtime.metrics import Metrics
 from edge_runtime.server.base import Limits, Runtime, Stream
 from edge_runtime.server.ear import Ear, Microphone
 from edge_runtime.server.outbox import Outbox
+from edge_runtime.server.outside import discreet
 
 _log = logging.getLogger(__name__)
 _CLOSE_CODES = {"stop": 1000, "idle": 1000, "shutdown": 1001}
@@ -211,4 +212,4 @@ class Guest:
 
     def _say(self, event: Event) -> None:
         self._metrics.event(event)
-        self.outbox.put(event)
+        self.outbox.put(discreet(event))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
 from aiohttp import web
 
 from edge_runtime import __version__
 from edge_runtime.metrics import CONTENT_TYPE
+from edge_runtime.server.caller import CALLER, Caller
+from edge_runtime.server.outside import without_paths
 from edge_runtime.server.state import STATE
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """What runs here: model and its form, device, fallback, sessions, a trial."""
+    """What runs here: model and its form, device, sessions, a trial; little without a key."""
     state = request.app[STATE]
     serving = state.config.serving
     runtime = state.runtime
-    return web.json_response(
+    caller = request[CALLER]
+    if not caller.known:
+        return web.json_response({"status": _status(request), "version": __version__})
+    return _told(
         {
             "status": _status(request),
             "version": __version__,
@@ -32,8 +39,17 @@ async def healthz(request: web.Request) -> web.Response:
             },
             "store": str(state.store) if state.store else None,
             **({} if runtime is None else runtime.about),
-        }
+        },
+        caller,
     )
+
+
+def _told(what: dict[str, Any], caller: Caller) -> web.Response:
+    """As JSON; where our files are is for programs of this machine."""
+    if caller.local:
+        return web.json_response(what)
+    text = json.dumps({**what, "store": None})
+    return web.json_response(text=without_paths(text))
 
 
 async def readyz(request: web.Request) -> web.Response:

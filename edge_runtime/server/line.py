@@ -10,6 +10,7 @@ from edge_runtime.dialects import Act, Answer, Dialect, Said
 from edge_runtime.errors import ProtocolError
 from edge_runtime.events import Closed, Error, Flush, Stop
 from edge_runtime.server.guest import Guest
+from edge_runtime.server.outside import discreet
 from edge_runtime.server.state import State
 from edge_runtime.server.websocket import Transport, apart
 
@@ -59,7 +60,7 @@ class Line:
 
     async def refuse(self, error: ProtocolError) -> None:
         """Say what is wrong before a session begins, and close."""
-        event = Error(seq=1, code=error.code, message=error.message, fix=error.fix)
+        event = discreet(Error(seq=1, code=error.code, message=error.message, fix=error.fix))
         await apart(self.send(event, time.monotonic()), self._state.limits.linger)
         await self._transport.close(error.close_code, error.code)
 

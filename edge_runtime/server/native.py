@@ -17,6 +17,7 @@ class Native(Dialect):
     begin = 'Send {"type":"start"} as the first message, then audio.'
     patient = False
     ways = ("bearer", "prefix", "query")
+    protocols = ("edge-runtime",)
 
     _started = False
 

@@ -9,14 +9,17 @@ from aiohttp import web
 from edge_runtime import dialects
 from edge_runtime.config import Dialects
 from edge_runtime.server import conversation, uploads
+from edge_runtime.server.door import DOORS, door_of
 
 
 def add(app: web.Application, config: Dialects) -> None:
-    """Serve them."""
+    """Serve them, to whom the application's guard lets in."""
     for path, dialect in dialects.sockets(config).items():
         app.router.add_get(path, conversation.handler(dialect))
+        app[DOORS][path] = door_of(dialect)
     for path, recorded in dialects.uploads(config).items():
         app.router.add_post(path, uploads.handler(recorded))
+        app[DOORS][path] = door_of(recorded)
     for (method, path), page in dialects.pages(config).items():
         app.router.add_route(method, path, _shown(page))
 

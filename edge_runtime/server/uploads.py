@@ -20,6 +20,7 @@ from edge_runtime.events import Closed, Error, Event, Final, Start
 from edge_runtime.server.conversation import asked
 from edge_runtime.server.form import received
 from edge_runtime.server.guest import Guest
+from edge_runtime.server.outside import without_paths
 from edge_runtime.server.reception import opened, welcome
 from edge_runtime.server.state import STATE, State
 from edge_runtime.transcript import Transcript
@@ -209,7 +210,8 @@ def _left(request: web.Request) -> bool:
 def _refused(error: EdgeRuntimeError, make: type[Recorded], state: State) -> web.Response:
     if not isinstance(error, ProtocolError):
         close = 1003 if isinstance(error, AudioError) else 1011
-        error = ProtocolError(error.code, error.message, error.fix, close)
+        message, fix = without_paths(error.message), without_paths(error.fix)
+        error = ProtocolError(error.code, message, fix, close)
     state.metrics.refused(error.code)
     state.metrics.dialects.refused(make.name, error.code)
     status = _STATUS.get(error.close_code, 400)

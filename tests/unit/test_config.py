@@ -80,6 +80,8 @@ def test_every_key_is_a_variable(table, key):
     value = getattr(getattr(Config(), table), key)
     read = load(environ={f"EDGE_RUNTIME_{table}_{key}".upper(): str(value)})
     assert read == Config()
+    if value == "":  # a path, say: whatever it is, it is only known where it is used
+        return
     wrong = "" if isinstance(value, str) else "-999999"
     with pytest.raises(ConfigError, match=key):
         load(environ={f"EDGE_RUNTIME_{table}_{key}".upper(): wrong})
@@ -97,13 +99,16 @@ def test_other_programs_variables_are_none_of_ours():
     [
         ("[serving]\nprot = 1\n", "unknown key prot in [serving]", "Did you mean port?"),
         ("[listenning]\n", "unknown table [listenning]", "Did you mean listening?"),
-        ("[x]\n", "unknown table [x]", "guarding, listening, serving, updating"),
+        ("[x]\n", "unknown table [x]", "Known are admitting, "),
         ("serving = 3\n", "serving is not a table", "[serving]"),
         ("port = 3\n", "unknown table [port]", "serving"),
         ("[serving]\nport = 'x'\n", "[serving] Expected `int`, got `str` - at `$.port`", "type"),
         ("[serving]\nport = '9000'\n", "[serving] Expected `int`, got `str`", "type"),
         ("[serving]\nport = 65536\n", "serving.port is 65536", "0 to 65535"),
         ("[serving]\nhost = ''\n", "serving.host is empty", "default"),
+        ("[admitting]\nkeys = 'maybe'\n", "admitting.keys is 'maybe'", "auto, always, never"),
+        ("[admitting]\norigins = 'kiosk'\n", "admitting.origins has 'kiosk'", "https://"),
+        ("[admitting]\ntls_key = 'k'\n", "tls_key is given without tls_cert", "certificate"),
         ("[computing]\ngather = 'dma'\n", "computing.gather is 'dma'", "copy, kernel"),
         ("[computing]\ngraphs = 1\n", "[computing] Expected `bool`, got `int`", "type"),
         ("[listening]\nthreshold = nan\n", "listening.threshold is nan", "0.01 to 0.99"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edge_runtime.config import RESERVED, Computing, Config
+from edge_runtime.config import RESERVED, Admitting, Computing, Config
 from edge_runtime.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
@@ -60,11 +60,13 @@ def test_the_range_is_what_is_taken(table, key, default, low, high, meaning):
 
 @pytest.mark.parametrize(
     ("key", "meaning"),
-    [(row[1], row[-1]) for row in ALL if row[0] == "computing" and row[2][0] == '"'],
+    [(row[1], row[-1]) for row in ALL if row[0] == "computing" and row[2][0] == '"']
+    + [(row[1], row[-1]) for row in ALL if row[:2] == ("admitting", "keys")],
 )
 def test_the_words_that_a_key_takes_are_named(key, meaning):
-    with pytest.raises(ConfigError, match=rf"computing\.{key} is '\?'") as caught:
-        Computing(**{key: "?"})
+    record = Admitting if key == "keys" else Computing
+    with pytest.raises(ConfigError, match=rf"\.{key} is '\?'") as caught:
+        record(**{key: "?"})
     for word in caught.value.fix.removeprefix("Choose one of ").rstrip(".").split(", "):
         assert f"`{word}`" in meaning
 

@@ -23,6 +23,11 @@ SERVE = [sys.executable, "-m", "edge_runtime", "serve"]
 
 
 @pytest.fixture(autouse=True)
+def _no_keys_of_whoever_runs_this(monkeypatch, tmp_path):
+    monkeypatch.setenv("EDGE_RUNTIME_ADMITTING_KEYS_FILE", str(tmp_path / "keys.json"))
+
+
+@pytest.fixture(autouse=True)
 def _model():
     try:
         Store().graphs(load_recipe("moonshine-tiny-en"))
@@ -134,12 +139,25 @@ def test_what_cannot_be_served_is_said_in_two_lines(port, options, variables, sa
     assert done.stderr.startswith("error: ")
 
 
-def test_an_open_address_is_warned_of(port):
-    process = begin(port, "--host", "0.0.0.0")
-    line = process.stderr.readline()
-    assert process.stderr.readline().startswith("serving")
+def test_an_address_for_everybody_wants_a_key_first(port):
+    done = subprocess.run(
+        [*SERVE, "--port", str(port), "--host", "0.0.0.0"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    first, second = done.stderr.strip().splitlines()
+    assert first == "error: other machines reach 0.0.0.0, and there is no key"
+    assert "edge-runtime keys add NAME" in second
+    assert "--no-keys" in second
+
+
+def test_an_address_for_everybody_without_keys_is_warned_of(port):
+    process = begin(port, "--host", "0.0.0.0", "--no-keys")
+    lines = [process.stderr.readline() for _ in range(3)]
     process.terminate()
     process.communicate(timeout=15)
-    assert "WARNING" in line
-    assert "0.0.0.0" in line
+    for line, what in zip(lines, ("without keys", "without TLS"), strict=False):
+        assert "WARNING" in line
+        assert f"0.0.0.0 {what}" in line
+    assert lines[2].startswith("serving")
     assert process.returncode == 0

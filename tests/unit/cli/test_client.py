@@ -70,8 +70,13 @@ class Server:
         self.texts: list[dict[str, Any]] = []
         self.audio = b""
         self.url = ""
+        self.status = 101
+        self.shown: list[str | None] = []
 
-    async def answer(self, request: web.Request) -> web.WebSocketResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.shown.append(request.headers.get("Authorization"))
+        if self.status != 101:
+            return web.Response(status=self.status)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await self.talk(socket)
@@ -120,6 +125,28 @@ async def test_sends_start_then_every_sample_then_stop(server: Server) -> None:
     samples = np.frombuffer(server.audio, "<i2")
     assert samples.tolist() == [number for number in range(1, 6) for _ in range(1600)]
     assert [type(event).__name__ for event in view.events] == ["Final", "Closed"]
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"), [(401, "EDGE_RUNTIME_KEY"), (429, "Wait"), (404, "--url")]
+)
+async def test_a_server_that_turns_us_away_is_told_from_none(
+    server: Server, status: int, fix: str
+) -> None:
+    server.status = status
+    with pytest.raises(ServerUnreachable) as caught:
+        await _converse(server.url, events.Start(), Tone(1), Seen(), paced=False)
+    assert server.url in caught.value.message
+    assert fix in caught.value.fix
+
+
+async def test_the_key_of_the_environment_is_shown(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _converse(server.url, events.Start(), Tone(1), Seen(), paced=False)
+    monkeypatch.setenv("EDGE_RUNTIME_KEY", "er_x")
+    await _converse(server.url, events.Start(), Tone(1), Seen(), paced=False)
+    assert server.shown == [None, "Bearer er_x"]
 
 
 async def test_paces_like_a_microphone(server: Server) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edge_runtime.config import Config, Dialects, Serving
+from edge_runtime.config import Admitting, Config, Dialects, Serving
 from edge_runtime.errors import ServerFull
 from edge_runtime.events import Closed, Final, Flushed, Partial, SpeechEnd, SpeechStart
 from edge_runtime.server import Limits
@@ -135,12 +135,16 @@ class StandInRuntime:
 
 
 @pytest.fixture
-def house(host):
+def house(host, tmp_path):
     """Starts servers: `await house(serving={...}, limits=Limits(...), pace=...)`."""
 
-    async def start(serving=None, limits=None, dialects=None, **stand_in):
+    async def start(serving=None, limits=None, dialects=None, admitting=None, **stand_in):
+        # no keys of whoever runs the tests
+        admitting = {"keys_file": str(tmp_path / "keys.json"), **(admitting or {})}
         config = Config(
-            serving=Serving(port=0, **(serving or {})), dialects=Dialects(**(dialects or {}))
+            serving=Serving(port=0, **(serving or {})),
+            admitting=Admitting(**admitting),
+            dialects=Dialects(**(dialects or {})),
         )
         return await host(
             config, lambda _: StandInRuntime(**stand_in), limits or Limits(linger=0.5, grace=2.0)
