@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import helper
 
 from edge_runtime.engines.calibrate.rewriting import Rewriting
 from edge_runtime.engines.calibrate.scheme import Product
@@ -24,9 +25,13 @@ class Activation:
 
     def read(self, dtype: Any = None) -> str:
         """The tensor to multiply, in `dtype` (the graph's own); not rounded without a scale."""
-        if self._product.scale is None:
-            return self.smoothed()
-        return self.wide(self.rounded(), dtype)
+        if self._product.scale is not None:
+            return self.wide(self.rounded(), dtype)
+        x, wanted = self.smoothed(), np.dtype(dtype or self._graph.dtype)
+        if wanted == self._graph.dtype:
+            return x
+        kind = helper.np_dtype_to_tensor_dtype(wanted)
+        return self._graph.op("Cast", x, out=f"{self._site.name}.wide", to=kind)
 
     def rounded(self) -> str:
         """The integers."""
