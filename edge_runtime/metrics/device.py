@@ -49,6 +49,13 @@ class DeviceMetrics:
             "Allocations on the device after the warm-up",
             registry=registry,
         )
+        self._memory = Gauge(
+            "edge_runtime_device_memory_bytes",
+            "Memory of the device: taken by this process, free by the card's own account, now "
+            "and when it was warm",
+            ["part"],
+            registry=registry,
+        )
         self._fallback = Gauge(
             "edge_runtime_fallback",
             "1 while another device is used than the first choice",
@@ -84,6 +91,11 @@ class DeviceMetrics:
     def allocated(self, count: int) -> None:
         """So many allocations on the device after the warm-up."""
         self._allocations.inc(count)
+
+    def memory(self, taken: int, free: int, free_when_warm: int) -> None:
+        """So many bytes of the device are ours, and so many nobody's."""
+        for part, size in (("taken", taken), ("free", free), ("free_when_warm", free_when_warm)):
+            self._memory.labels(part).set(size)
 
     def fallback(self, active: bool) -> None:
         """Whether another device is used than the first choice."""

@@ -133,10 +133,11 @@ class Decoder:
             self._lose(engine, task, result)
             return
         self.idle += 1
+        # First of all: nobody waits for ever where counting fails.
+        self._done(task, result)
         self._meter.look()
         if isinstance(result, Hypothesis):
             self._meter.update(result)
-        self._done(task, result)
 
     def _lose(self, engine: Engine, task: Task, error: DeviceLost) -> None:
         """Leave a device for good: whatever was given to it goes back."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +11,19 @@ import numpy as np
 
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Hypothesis
+from edge_runtime.device.cuda.base import Driver
+from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.engines.variant import INT8
+from edge_runtime.errors import DeviceError
 from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.load import Loaded
 
 NEAR = {"float32": 1e-3, "float16": 0.1, INT8: 0.1}
 """Margins below which the best token is a matter of rounding, by what is computed in."""
+
+
+MEMORY_EVERY = 5.0
+"""Seconds between two looks at the memory of the device."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,9 @@ class Meter:
         self._near = NEAR[INT8 if integers else np.dtype(loaded.chain.dtype).name]
         self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
         self._allocated = 0
+        self._driver: Driver | None = getattr(loaded.device, "driver", None)
+        self._warm = self._driver.free()[0] if self._driver is not None else 0
+        self._weighed = -MEMORY_EVERY
 
     def look(self) -> None:
         """Count what was done since the last look."""
@@ -63,6 +75,16 @@ class Meter:
             allocated = self._budget.since_warm
             self._metrics.device.allocated(allocated - self._allocated)
             self._allocated = allocated
+            self._weigh(self._budget)
+
+    def _weigh(self, budget: Budget) -> None:
+        """Tell what is taken and free of the device, now and then: to ask takes a call of it."""
+        now = time.monotonic()
+        if self._driver is None or now - self._weighed < MEMORY_EVERY:
+            return
+        self._weighed = now
+        with contextlib.suppress(DeviceError):  # of a device that is lost: the next call says so
+            self._metrics.device.memory(budget.taken, self._driver.free()[0], self._warm)
 
     def update(self, hypothesis: Hypothesis) -> None:
         """Count one that was decoded."""
