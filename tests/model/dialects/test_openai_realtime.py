@@ -49,18 +49,12 @@ async def talk(client, pcm, *, pace=0.0, detection=None, commit=False, **heard):
                 await socket.input_audio_buffer.append(audio=piece)
                 await asyncio.sleep(0.1 * pace)
             await socket.input_audio_buffer.commit()
+            await socket.input_audio_buffer.clear()  # its answer follows that to the commit
 
         sending = asyncio.create_task(send())
-        while True:
-            event = await asyncio.wait_for(socket.recv(), 60)
-            events.append(event)
-            assert event.type != "error", event
-            if sending.done() and event.type == f"{TRANSCRIPTION}.completed":
-                # the answer to the commit: it comes last
-                try:
-                    events.append(await asyncio.wait_for(socket.recv(), 1.0))
-                except asyncio.TimeoutError:
-                    break
+        while events[-1].type != "input_audio_buffer.cleared":
+            events.append(await asyncio.wait_for(socket.recv(), 60))
+            assert events[-1].type != "error", events[-1]
         await sending
     return events
 
@@ -86,32 +80,33 @@ def check(events):
     assert set(deltas) <= done
 
 
-async def conflicts(server):
+def conflicts(server):
     return server.metrics.value("edge_runtime_stable_conflicts_total")
 
 
 async def test_texts_are_those_of_the_native_protocol(served, read, clip, clips):
+    """Word for word, unless a text contradicted words that were told; and 24 kHz costs none."""
     server, client = served
-    for name in clips:
-        pcm = pcm24(clip(name))
+    normal = EnglishTextNormalizer()
+    wanted, at_16, at_24, alike = [], [], [], 0
+    for speech in map(clip, clips):
+        if speech.audio.ndim > 1:
+            continue
+        pcm = pcm24(speech)
         native = read.text(await server.say(pcm, sample_rate=24000, partials=False))
-        before = await conflicts(server)
+        before = conflicts(server)
         events = await talk(client, pcm)
         check(events)
-        if await conflicts(server) == before:
-            assert text(events) == native
-
-
-async def test_24_khz_costs_no_words(served, clip, clips):
-    _, client = served
-    normal = EnglishTextNormalizer()
-    wanted, got = [], []
-    for name in clips:
-        speech = clip(name)
         wanted.append(normal(speech.transcript))
-        got.append(normal(text(await talk(client, pcm24(speech)))))
-    print(f"word error rate at 24 kHz: {jiwer.wer(wanted, got):.4f}")  # noqa: T201
-    assert jiwer.wer(wanted, got) <= 0.12
+        at_16.append(normal(read.text(await server.say(speech.pcm, partials=False))))
+        at_24.append(normal(text(events)))
+        if conflicts(server) == before:
+            assert text(events) == native
+            alike += 1
+    assert alike >= len(clips) * 3 // 4
+    errors = [100 * jiwer.wer(wanted, each) for each in (at_24, at_16)]
+    print(f"word errors: {errors[0]:.2f} % at 24 kHz, {errors[1]:.2f} % natively")  # noqa: T201
+    assert errors[0] <= errors[1] + 0.3
 
 
 async def test_paced_like_a_microphone_words_come_while_they_are_spoken(served, clip):
@@ -163,7 +158,8 @@ async def test_telephone_audio(served, clip, form):
 
 
 async def test_the_beta_of_the_client(served, clip):
-    _, client = served
+    server, client = served
+    client = client.with_options(websocket_base_url=server.url.replace("http", "ws") + "/v1")
     kinds = []
     async with client.beta.realtime.connect(
         model="whisper-1", extra_query={"intent": "transcription"}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import random
 from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -151,6 +154,41 @@ def house(host, tmp_path):
         )
 
     return start
+
+
+class Fuzz:
+    """Damage by chance; `FUZZ_FRAMES` and `FUZZ_SEED` make of a share in the suite a long run."""
+
+    def __init__(self):
+        self.frames = int(os.environ.get("FUZZ_FRAMES", "500"))
+        self.seed = int(os.environ.get("FUZZ_SEED", "5"))
+        self.chance = random.Random(self.seed)
+        self._memory = None
+
+    def damaged(self, data, most=6):
+        """The bytes with up to `most` places changed, often none."""
+        bad = bytearray(data)
+        for _ in range(self.chance.choice([0, 0, 1, most])):
+            at = self.chance.randrange(len(bad) + 1)
+            bad[at : at + self.chance.randint(0, 3)] = self.chance.randbytes(
+                self.chance.randint(0, 3)
+            )
+        return bytes(bad)
+
+    def looked(self):
+        """Call it now and then: memory may not grow after the first time."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        if self._memory is None:
+            self._memory = pages
+        assert pages - self._memory < 10_000, "more than 40 MB were kept"
+
+
+@pytest.fixture
+def fuzz():
+    """What damages messages; says its seed, so that a failure can be run again."""
+    made = Fuzz()
+    print(f"seed {made.seed}, {made.frames} frames")  # noqa: T201
+    return made
 
 
 @pytest.fixture

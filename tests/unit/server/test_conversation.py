@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import random
 import socket as sockets
 
 import pytest
@@ -129,8 +128,8 @@ async def test_a_dialect_may_have_a_port_of_its_own(house, read, speech, monkeyp
         await house()
 
 
-async def test_damaged_messages_are_answered_and_nobody_else_is_touched(house, read, speech):
-    """Texts of a good session, changed at random places: a share of the long run's."""
+async def test_damaged_messages_are_answered_and_nobody_else_is_touched(house, read, speech, fuzz):
+    """Texts of a good session, changed at random places."""
     server = await house()
     other = await server.connect({"partials": False})
     await other.send_bytes(speech(1600))
@@ -140,20 +139,20 @@ async def test_damaged_messages_are_answered_and_nobody_else_is_touched(house, r
         {"type": "input_audio_buffer.commit"},
         {"type": "input_audio_buffer.clear"},
     ]
-    chance = random.Random(7)
-    for _ in range(20):
+    for number in range(fuzz.frames // 25):
         socket = await connect(server)
         for _ in range(25):
-            text = bytearray(json.dumps(chance.choice(good)).encode())
-            for _ in range(chance.choice([0, 0, 1, 5])):
-                at = chance.randrange(len(text))
-                text[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
-            await socket.send_frame(bytes(text), chance.choice([1, 1, 1, 2]))
+            text = fuzz.damaged(json.dumps(fuzz.chance.choice(good)).encode())
+            await socket.send_frame(text, fuzz.chance.choice([1, 1, 1, 2]))
         await manual(socket)
         await append(socket, speech(160))
         await socket.send_json({"type": "input_audio_buffer.commit"})
         await read.until(socket, f"{TRANSCRIPTION}.completed", 10)
         await socket.close()
+        server.sockets.clear()
+        del server.runtime.streams[1:]
+        if number % 100 == 10:
+            fuzz.looked()
     await other.send_json({"type": "stop"})
     events, code = await read.rest(other)
     assert [event["text"] for event in events if event["type"] == "final"] == ["1600"]
