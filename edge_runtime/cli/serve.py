@@ -109,7 +109,9 @@ def _announce(url: str, runtime: Runtime) -> None:
     typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)
     for line in _form(runtime.about):
         typer.echo(line, err=True)
-    own = "" if url.endswith(":8765") else f" --url {socket}"
+    # what means every address to a listener is none to a client, and in no certificate
+    near = socket.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
+    own = "" if near == "ws://127.0.0.1:8765/v1/stream" else f" --url {near}"
     typer.echo(f"next:   edge-runtime listen --mic{own}   (or a file; Ctrl-C here stops)", err=True)
 
 

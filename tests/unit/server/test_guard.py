@@ -16,12 +16,13 @@ import aiohttp
 import pytest
 
 from edge_runtime.config import Admitting, Config, Serving
-from edge_runtime.errors import ConfigError
+from edge_runtime.errors import ConfigError, DeviceError
 from edge_runtime.metrics import Metrics
-from edge_runtime.server import caller, create_app, guard, hosting
+from edge_runtime.server import caller, create_app, guard, hosting, ports
 from edge_runtime.server.door import DOORS
 from edge_runtime.server.guard import GUARD, Guard
 from edge_runtime.server.keys import Keys
+from edge_runtime.server.native import Native
 from edge_runtime.server.state import STATE
 
 ROOT = Path(__file__).parents[3]
@@ -220,6 +221,35 @@ async def test_metrics_may_be_open(house, keys, from_afar):
     keys.add("phone")
     server = await house(admitting={"open_metrics": True})
     assert (await get(server, "/metrics"))[0] == 200
+
+
+async def test_a_port_of_its_own_is_guarded_as_the_main_one(house, keys, read, monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setattr(ports.dialects, "ports", lambda config: {port: Native})
+    key = keys.add("phone")
+    server = await house(admitting={"header_seconds": 0.3})
+    server.url = f"http://127.0.0.1:{port}"
+    status, error, _ = await refusal(server)
+    assert (status, error["code"]) == (401, "key_missing")
+    assert (await refusal(server, headers={"Origin": "https://evil.example"}))[0] == 403
+    assert (await get(server, "/metrics"))[0] == 401
+    await serves(server, read, headers={"Authorization": f"Bearer {key}"})
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+
+
+async def test_no_path_of_a_file_is_in_an_error(house, read, speech):
+    server = await house()
+    stream = await serves(server, read)
+    server.runtime.streams[0].failure = DeviceError(
+        "/opt/engines/tiny.plan is damaged", "Look at /var/log/syslog."
+    )
+    await stream.send_bytes(speech(1600))
+    (error,), _ = await read.rest(stream)
+    assert (error["message"], error["fix"]) == ("tiny.plan is damaged", "Look at syslog.")
 
 
 async def test_a_page_of_another_site_is_turned_away(house, read):
