@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import io
 import os
 import re
 import socket
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import soundfile
 
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
@@ -157,6 +159,9 @@ async def test_nothing_of_the_audio_is_written_or_sent(watched, read, clip, tmp_
         await stream.send_bytes(heard.pcm[half:])
         await stream.send_json({"type": "stop"})
         rest, _ = await read.rest(stream)
+        posted = {"model": "m", "response_format": "text", "file": recording(heard)}
+        async with http.post(f"{watched.url}/v1/audio/transcriptions", data=posted) as answer:
+            assert len((await answer.text()).split()) >= 5
         async with http.get(f"{watched.url}/metrics") as answer:
             figures = await answer.text()
         assert watched.open_for_writing() == []
@@ -179,6 +184,14 @@ async def test_nothing_of_the_audio_is_written_or_sent(watched, read, clip, tmp_
     runs = [" ".join(spoken[at : at + 3]) for at in range(len(spoken) - 2)]
     assert [run for run in runs if f" {run} " in told] == []
     assert "/v1/stream from 127.0.0.1" in log
+
+
+def recording(heard):
+    """The clip as a FLAC file, which the server has to decode."""
+    file = io.BytesIO()
+    soundfile.write(file, heard.audio, heard.rate, format="FLAC")
+    file.seek(0)
+    return file
 
 
 async def ready(http, server):

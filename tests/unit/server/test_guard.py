@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import io
 import logging
 import re
 import socket
@@ -221,6 +222,19 @@ async def test_metrics_may_be_open(house, keys, from_afar):
     keys.add("phone")
     server = await house(admitting={"open_metrics": True})
     assert (await get(server, "/metrics"))[0] == 200
+
+
+async def test_other_protocols_say_no_in_their_own_words(house, keys):
+    key = keys.add("phone")
+    server = await house()
+    url = f"{server.url}/v1/audio/transcriptions"
+    async with server.http.post(url, data=b"x") as answer:
+        assert answer.status == 401
+        assert (await answer.json())["error"]["code"] == "key_missing"
+    known = {"Authorization": f"Bearer {key}"}
+    form = {"model": "m", "file": io.BytesIO(b"no audio")}
+    async with server.http.post(url, data=form, headers=known) as answer:
+        assert answer.status == 400  # it was let in
 
 
 async def test_a_port_of_its_own_is_guarded_as_the_main_one(house, keys, read, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edge_runtime.server.origin import may_enter
 
@@ -49,3 +51,9 @@ def test_may(origin, host):
 )
 def test_may_not(origin, host):
     assert not may_enter(origin, host, {"https://captions.example.org"}, "0.0.0.0")
+
+
+@given(st.text(), st.text())
+def test_whatever_a_client_writes_is_judged(origin, host):
+    assert may_enter(origin, host, set(), "0.0.0.0") in {True, False}
+    assert may_enter(f"http://{origin}", f"{origin}:{host}", set(), "0.0.0.0") in {True, False}
