@@ -61,9 +61,10 @@ class Guard:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether clients need a key, as of now."""
+        """Whether clients need a key, as of now; also where a file is there that cannot be read."""
         known = self._known()
-        self._needed = self._needed or (bool(known) and self._config.keys == "auto")
+        some = known is None or len(known) > 0
+        self._needed = self._needed or (some and self._config.keys == "auto")
         return self._needed
 
     def may_listen(self) -> None:

@@ -153,6 +153,11 @@ async def test_a_file_that_is_damaged_changes_nothing(house, keys, read, caplog)
     assert "does not hold keys" in caplog.text
 
 
+async def test_a_file_that_was_never_readable_lets_nobody_in(house, keys):
+    keys.path.write_text("oops")
+    assert (await refusal(await house()))[0] == 401
+
+
 async def test_keys_may_be_wanted_always_and_never(house, keys, read):
     server = await house(admitting={"keys": "always"})
     assert (await refusal(server))[0] == 401
