@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import resource
 import socket as sockets
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from edge_runtime import dialects
@@ -126,6 +129,37 @@ async def test_a_dialect_may_have_a_port_of_its_own(house, read, speech, monkeyp
     assert events[-1]["transcript"] == "1600"
     with pytest.raises(PortTaken):
         await house()
+
+
+@pytest.fixture
+def many_files():
+    """Both ends of 500 connections are open files of this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip(f"only {hard} files may be open at a time")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_500_idle_connections_take_little_and_no_session(house, read, speech, many_files):
+    server = await house(serving={"max_sessions": 1})
+    before = resident()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        idle = [await http.ws_connect(f"{server.url}/v1/realtime") for _ in range(500)]
+        assert resident() - before < 100_000_000  # of both ends
+        began = asyncio.get_running_loop().time()
+        events = await server.say(speech(1600))
+        assert asyncio.get_running_loop().time() - began < 1.0
+        assert [event["text"] for event in events if event["type"] == "final"] == ["1600"]
+        for socket in idle:
+            await socket.close()
+
+
+def resident():
+    """Bytes of memory that this process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 async def test_damaged_messages_are_answered_and_nobody_else_is_touched(house, read, speech, fuzz):
