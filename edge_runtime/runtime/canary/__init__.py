@@ -120,6 +120,7 @@ class Canary:
             **self._active.runtime.about,
             "canary": {
                 "variant": None if trial is None else trial.name,
+                "forced": trial is not None and trial.runtime.loaded.served.forced,
                 "share": self._limits.share,
                 "ended": self.ended,
                 "rejected": self.rejected,

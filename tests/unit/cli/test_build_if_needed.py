@@ -65,6 +65,23 @@ def test_any_engine_will_do_that_the_server_would_take(board, settings, made_up_
     assert len(list(engines(made_up_store))) == 2
 
 
+def test_what_was_calibrated_gets_an_engine_of_its_own(
+    board, settings, made_up_store, calibrated
+) -> None:
+    build(*settings())
+    name = calibrated().name
+    assert "built in" in build(*settings()).stdout
+    kinds = {engine.info.precision: engine.info for engine in engines(made_up_store)}
+    assert kinds.keys() == {"fp16", "int8"}
+    assert kinds["int8"].variant == name
+    assert "there is an engine that serves here" in build(*settings()).stdout
+    # One that does not fit any more leaves the engine in floating point.
+    (made_up_store.root / "made-up" / name / "calibration.json").write_text("{}")
+    again = build(*settings())
+    assert "the calibrated model is left out: " in again.stderr
+    assert "there is an engine that serves here" in again.stdout
+
+
 def test_an_engine_that_is_damaged_is_built_again(board, settings, made_up_store) -> None:
     build(*settings())
     (engine,) = engines(made_up_store)

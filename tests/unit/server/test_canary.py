@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from edge_runtime.config import Canary, Computing, Config, Guarding, Serving
+from edge_runtime.decode.runner import Runner
 from edge_runtime.engines import choice, variants
+from edge_runtime.errors import DeviceError, StoreUnwritable
 from edge_runtime.runtime import load as loading
 from edge_runtime.runtime.canary import load
 from edge_runtime.server import Limits
@@ -84,11 +88,16 @@ async def test_without_a_share_there_is_no_trial(house, calibrated, turn) -> Non
     assert counted(server, "sessions_total", name) == 0
 
 
+def lanes() -> int:
+    return sum(thread.name.startswith("lane-") for thread in threading.enumerate())
+
+
 async def test_the_share_goes_to_the_candidate_and_both_are_counted(
-    house, calibrated, turn, read
+    house, calibrated, turn
 ) -> None:
-    name = calibrated(candidate=True).name
+    name, before = calibrated(candidate=True).name, lanes()
     server = await house(share=0.3)
+    assert lanes() - before == 2  # one each, not two each
     said = await texts(server, turn, 10)
     # Every product of the candidate is as it was, so all say the same.
     assert len(set(said)) == 1
@@ -102,6 +111,7 @@ async def test_the_share_goes_to_the_candidate_and_both_are_counted(
     assert (told["precision"], told["variant"], told["forced"]) == ("fp32", None, False)
     canary = told["canary"]
     assert (canary["variant"], canary["share"], canary["ended"]) == (name, 0.3, None)
+    assert (canary["forced"], canary["rejected"]) == (False, False)
     assert (canary["active"]["sessions"], canary["candidate"]["sessions"]) == (7, 3)
     assert canary["active"]["words_per_second"] == canary["candidate"]["words_per_second"]
     for labels in (("fp32", "", "false"), ("int8", name, "false")):
@@ -147,6 +157,54 @@ async def test_a_breach_ends_the_trial_for_good(
     again = await house(share=0.5)
     assert "there is no candidate of made-up" in (await health(again))["canary"]["ended"]
     assert (await texts(again, turn, 1)) == said[-1:]
+
+
+async def test_a_candidate_whose_updates_fail_is_rejected(
+    house, calibrated, made_up_store, turn, monkeypatch
+) -> None:
+    name = calibrated(candidate=True).name
+    server = await house(share=0.5, min_sessions=2, max_rejected_increase=1)
+    bad, real = server.runtime._trial.runtime.loaded.chain, Runner.run
+
+    def run(self, *rest):
+        if self.chain is bad:
+            raise DeviceError("it does not compute", "Use another.")
+        return real(self, *rest)
+
+    monkeypatch.setattr(Runner, "run", run)
+    said = await texts(server, turn, 6)
+    assert [bool(text) for text in said] == [True, False, True, False, True, True]
+    told = (await health(server))["canary"]
+    assert told["ended"].startswith("100.0% of its sessions fail, 0.0% of the active model's")
+    assert counted(server, "sessions_failed_total", name) == 2
+    assert choice.read(made_up_store, "made-up").state(name).startswith("rejected: 100.0% of its")
+
+
+async def test_a_candidate_whose_device_is_lost_is_rejected_at_once(
+    house, calibrated, made_up_store, turn
+) -> None:
+    name = calibrated(candidate=True).name
+    server = await house(share=0.9)
+    server.runtime._trial.runtime._decoder.dead = DeviceError("it fell off", "Restart.")
+    assert all(await texts(server, turn, 3))
+    told = (await health(server))["canary"]
+    assert told["ended"] == "its device was lost: it fell off. Restart."
+    assert choice.read(made_up_store, "made-up").rejected == {name: told["ended"]}
+
+
+async def test_a_store_that_cannot_be_written_ends_the_trial_all_the_same(
+    house, calibrated, turn, monkeypatch, caplog
+) -> None:
+    calibrated(candidate=True)
+    server = await house(share=0.5)
+
+    def reject(*rest):
+        raise StoreUnwritable("no space left", "Free some.")
+
+    monkeypatch.setattr(variants, "reject", reject)
+    server.runtime._trial.runtime._decoder.dead = DeviceError("it fell off", "Restart.")
+    assert all(await texts(server, turn, 2))
+    assert "the store does not know that the candidate was rejected: no space left" in caplog.text
 
 
 async def test_what_is_promoted_serves_from_the_next_start_on_and_is_taken_back(
