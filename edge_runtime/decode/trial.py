@@ -68,15 +68,16 @@ def _queries(lane: Lane, tiled: Pass, said: list[int], answers: list[Answers]) -
     slower = set()
     for queries in sizes:
         ways = [replace(each, queries=queries) for each in (tiled, own)]
-        if not _same("decoder", *(_answers(lane, each, said, 0) for each in ways), itemsize):
+        wanted, given = (_answers(lane, each, said, 0) for each in ways)
+        if not _same("decoder", wanted, given, itemsize):
             return frozenset(sizes)
         tiles, kernels = (_seconds(lane, partial(lane.decode, each)) for each in ways)
         _say(f"a pass of {queries}", tiles, kernels)
         if tiles < kernels:
             slower.add(queries)
     batch = _batch(lane, said)
-    found = [_answers(lane, replace(batch, tiled=way), said, 0) for way in (True, False)]
-    return frozenset(slower if _same("decoder", *found, itemsize) else sizes)
+    wanted, given = (_answers(lane, replace(batch, tiled=way), said, 0) for way in (True, False))
+    return frozenset(slower if _same("decoder", wanted, given, itemsize) else sizes)
 
 
 def _samples(lane: Lane, said: list[int]) -> frozenset[int]:
@@ -92,7 +93,8 @@ def _samples(lane: Lane, said: list[int]) -> frozenset[int]:
         for way in (True, False):
             lane.encode(rows, size, way)
             found.append(_answers(lane, shape, said, 0))
-        if not _same("encoder", *found, itemsize):
+        wanted, given = found
+        if not _same("encoder", wanted, given, itemsize):
             return frozenset(sizes)
         if rows > 1:
             continue
