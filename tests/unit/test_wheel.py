@@ -35,7 +35,8 @@ def split(path: Path) -> tuple[set[str], set[str]]:
 
 def test_holds_exactly_the_package_recipes_and_one_clip(wheel: Path) -> None:
     package = ROOT / "edge_runtime"
-    sources = [*package.rglob("*.py"), *package.rglob("*.cu*")]  # kernels are compiled there
+    # Kernels are compiled, pages are filled in there.
+    sources = [each for kind in ("py", "cu", "cuh", "html") for each in package.rglob(f"*.{kind}")]
     modules = {str(path.relative_to(ROOT)) for path in sources}
     recipes = {f"edge_runtime/recipes/{path.name}" for path in (ROOT / "engines").glob("*.toml")}
     assert {"edge_runtime/cli/__init__.py", "edge_runtime/device/base.py"} <= modules

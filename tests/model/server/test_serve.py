@@ -121,7 +121,6 @@ async def test_a_second_server_on_the_port_says_so_in_one_line(serving, port):
     [
         (["--model", "moonshine-tiny-xx"], {}, "moonshine-tiny-xx"),
         (["--model", "silero-vad"], {}, "silero-vad"),
-        (["--device", "abacus"], {}, "abacus"),
         (["--port", "70000"], {}, "0 to 65535"),
         ([], {"EDGE_RUNTIME_PROT": "1"}, "PORT"),
         (["--config", "/no/such/file.toml"], {}, "/no/such/file.toml does not exist"),
