@@ -41,6 +41,8 @@ def handler(make: type[Recorded]) -> Callable[[web.Request], Awaitable[web.Strea
                 return await _handle(request, make, state)
         except EdgeRuntimeError as error:
             return _refused(error, make, state)
+        except ConnectionError:
+            return web.Response(status=400)  # for nobody: the client went while it sent
 
     return handle
 
@@ -162,7 +164,9 @@ async def _whole(dialect: Recorded, recording: Recording) -> web.Response:
             finals.append(event)
         elif isinstance(event, Closed):
             seconds = event.audio_seconds
-    body = dialect.whole(Transcript(_NAME, seconds, tuple(finals)))
+    # Subtitles of hours take a second, for which nobody else should wait.
+    transcript = Transcript(_NAME, seconds, tuple(finals))
+    body = await asyncio.to_thread(dialect.whole, transcript)
     return web.Response(body=body.data, headers={"Content-Type": body.type})
 
 

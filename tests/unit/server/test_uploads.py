@@ -219,6 +219,22 @@ async def test_a_client_that_goes_away_frees_its_session(house):
     assert server.metrics.value("edge_runtime_sessions_total", reason="vanished") == 1
 
 
+async def test_a_client_that_goes_away_while_it_sends_is_no_error(house, caplog):
+    server = await house()
+    port = int(server.url.rsplit(":", 1)[1])
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n"
+        "Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+        '--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nRIFF'
+    )
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head.encode() + bytes(5000))
+    await until(lambda: server.state.uploads)
+    writer.transport.abort()
+    await idle(server)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_a_client_that_sends_nothing_more_is_let_go(house):
     server = await house(limits=Limits(blocked=0.2, linger=0.2))
 
