@@ -90,12 +90,6 @@ def calibrate(
     # best before anybody has spoken for ten minutes
     extra.check()
     name = model or load(config).serving.model
-    if record is not None:
-        from edge_runtime.cli.inputs import open_microphone
-        from edge_runtime.cli.recorder import record as keep
-
-        with open_microphone(mic_name) as source:
-            keep(source, audio, record)
     options = Options(
         audio=audio,
         transcripts=transcripts,
@@ -108,9 +102,20 @@ def calibrate(
         report=report,
     )
     try:
+        if record is not None:
+            _record(audio, record, mic_name)
         installed = show(name, options, as_json=as_json)
     except KeyboardInterrupt:
-        typer.echo("interrupted: the same command goes on where this one stopped", err=True)
+        less = " without --record" if record is not None else ""
+        typer.echo(f"interrupted: the same command{less} goes on where this one stopped", err=True)
         raise typer.Exit(130) from None
     if not installed:
         raise typer.Exit(REFUSED)
+
+
+def _record(folder: Path, seconds: float, name: str | None) -> None:
+    from edge_runtime.cli.inputs import open_microphone
+    from edge_runtime.cli.recorder import record
+
+    with open_microphone(name) as source:
+        record(source, folder, seconds)

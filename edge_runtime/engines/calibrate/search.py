@@ -18,7 +18,7 @@ Target = Literal["size", "speed"]
 FEW = 4
 """Clips that groups are ranked by."""
 
-NATS = 0.002
+NATS = 0.005
 """How much less likely the unquantised text may become, in nats a token: a few clips have too
 few words for their word error rate alone to tell."""
 

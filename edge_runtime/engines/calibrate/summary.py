@@ -54,7 +54,7 @@ def report(
     """What is known before anything is judged."""
     return Report(
         model=model,
-        engine="int8, calibrated on this machine",
+        engine="the int8 variant",
         verdict=None,
         refused=ranging.refused,
         warnings=material.warnings,

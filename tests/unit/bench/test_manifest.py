@@ -78,3 +78,11 @@ def test_spreading_takes_evenly_spaced_clips():
     assert spread("abcdefghij", 5) == ("a", "c", "e", "g", "i")
     assert spread("abc", 0) == ("a", "b", "c")
     assert spread("abc", 7) == ("a", "b", "c")
+
+
+def test_recordings_that_a_calibration_heard_are_left_out(tmp_path):
+    lines = [f"{name}\tfar/{path}\t1\tONE\t" for name, path in (("a", "x.flac"), ("b", "b.wav"))]
+    found = read(written(tmp_path, *lines, "c\tc.wav\t1\tTWO\t"))
+    left = found.without(["x.flac", "another/c.flac", "unknown.wav"])
+    assert [clip.name for clip in left.clips] == ["b"]
+    assert [clip.name for clip in left.clean] == ["b"]
