@@ -261,3 +261,15 @@ def test_the_scheme_is_what_the_report_says(first) -> None:
     assert set(scheme.products) == set(by_name)
     for name, product in scheme.products.items():
         assert (product.precision == "int8") == (by_name[name].name not in wide), name
+
+
+def test_speed_can_be_the_target_and_the_room_can_be_heard(made_up, store, options) -> None:
+    random = np.random.default_rng(1)
+    hum = store.root.parent / "room.wav"
+    soundfile.write(hum, random.normal(0, 1e-5, 15 * 16000), 16000, "FLOAT")
+    result = calibrate(made_up, store, replace(options, target="speed", room=hum))
+    assert result.installed
+    assert all(each.seconds is not None for each in result.mix.ranked)
+    assert result.report.settings["target"] == "speed"
+    assert result.report.room.seconds > 15
+    assert result.report.room.floor_db == pytest.approx(-100, abs=3)
