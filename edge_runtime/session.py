@@ -185,8 +185,9 @@ class Session:
         update = hypothesis.update
         if self.ring.holds(update.start):
             return self._segments.accept(hypothesis)
-        # While audio is being lost, windows begin with as much to spare as this one lacked.
-        self._headroom += (self.ring.oldest - update.start) * 3 // 2
+        if self._segments.awaits(update):
+            # While audio is being lost, windows begin with as much to spare as this one lacked.
+            self._headroom += (self.ring.oldest - update.start) * 3 // 2
         return self._segments.overwritten(update)
 
     def lost(self, update: Update) -> list[Event]:

@@ -224,6 +224,10 @@ class Segments:
             segment.covered = update.end
         return self.give_back(update)
 
+    def awaits(self, update: Update) -> bool:
+        """Whether its segment is still to come to an end: else nobody needs its audio any more."""
+        return self._find(update.segment) is not None
+
     def overwritten(self, update: Update) -> list[Event]:
         """Its audio went before it was decoded: a final is due again, of what there still is."""
         return self.give_back(update) if update.purpose is Purpose.FINAL else self.lost(update)

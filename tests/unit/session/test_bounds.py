@@ -183,6 +183,31 @@ def test_a_speculation_whose_audio_went_is_no_final(open_client, legal, said) ->
     legal(client.events)
 
 
+def test_a_speculation_that_nobody_waits_for_costs_later_windows_nothing(
+    open_client, legal, said
+) -> None:
+    """One that speech overtook may be decoded so late that its turn is over and overwritten."""
+    client = open_client(seconds=6.0, auto=False)
+    client.speak(40)
+    client.pause(8)
+    late = client.take(Purpose.SPECULATIVE)
+    client.speak(40)
+    client.pause(20)
+    client.answer(client.take(Purpose.FINAL))
+    while client.session.ring.holds(late.start + RATE):
+        client.pause(1)
+    client.answer(late)
+    client.speak(60)
+    client.pause(20)
+    client.session.feed(np.zeros(client.session.room, np.float32))  # full to the brim, no more
+    assert client.session.room == 0
+    final = client.take(Purpose.FINAL)
+    client.answer(final)
+    assert [each.text for each in client.finals] == [said(0, 7), said(8, 13)]
+    assert not any(isinstance(event, Overrun) for event in client.events)
+    legal(client.events)
+
+
 def test_windows_keep_clear_of_what_will_be_overwritten_next(open_client) -> None:
     """A device too slow for a live source must not decode all of it twice."""
     client = open_client(seconds=6.0, auto=False)
