@@ -1,24 +1,22 @@
-"""A calibration of the real model by a few clips, through the command."""
+"""A calibration of the real model by a few clips."""
 
 from __future__ import annotations
 
 import csv
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from edge_runtime.engines import variants
-from edge_runtime.engines.calibrate import report
+from edge_runtime.engines.calibrate import mix, report, search
+from edge_runtime.engines.calibrate.calibrate import calibrate
+from edge_runtime.engines.calibrate.options import Options
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 
 DATA = Path(__file__).parents[5] / "shared" / "data"
-CLIPS = 10
+CLIPS = 6
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def copy(recipe, weights_folder, tmp_path) -> Store:
 
 @pytest.fixture
 def recordings(tmp_path) -> Path:
-    """Clips of ten speakers, about a minute and a half, with their table."""
+    """Clips of six speakers, about a minute, with their table."""
     table = DATA / "manifest.tsv"
     if not table.is_file():
         pytest.skip(f"no clips at {DATA}")
@@ -52,21 +50,18 @@ def recordings(tmp_path) -> Path:
     return folder
 
 
-def test_it_is_a_quarter_as_large_and_writes_the_same(recipe, copy, recordings) -> None:
-    line = [
-        sys.executable, "-m", "edge_runtime", "calibrate", recipe.name, "--audio",
-        str(recordings), "--max-wer-increase", "5", "--json",
-    ]  # fmt: skip
-    environment = {**os.environ, "EDGE_RUNTIME_STORE": str(copy.root)}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["calibrated"]["bytes"] <= 0.30 * said["original"]["bytes"]
-    assert said["passed"]
-    active = variants.active(copy, recipe)
-    assert str(active.folder) == said["installed"]
-    made = report.read(active.folder)
+def test_it_is_a_quarter_as_large_and_writes_the_same(
+    recipe, copy, recordings, monkeypatch
+) -> None:
+    # two clips rank the groups as well as a dozen do, in a minute less
+    monkeypatch.setattr(search, "FEW", 1)
+    monkeypatch.setattr(mix, "HEARD", 2)
+    result = calibrate(recipe, copy, Options(recordings, max_wer_increase=5.0, least=0.5))
+    assert result.report.passed
+    assert result.report.chosen.bytes <= 0.30 * result.report.original.bytes
+    assert variants.active(copy, recipe).folder == result.installed
+    made = report.read(result.installed)
     assert len(made.ranges) == 65
-    # far from where integers cost nothing: the first convolution hears the waveform itself
+    # the convolutions are far from where integers cost nothing
     errors = {each.name: each.error for each in made.sensitivity}
-    assert errors["encoder conv1"] > 3 * errors["encoder layer 3 MLP"]
+    assert min(errors["encoder conv1"], errors["encoder conv3"]) > 3 * errors["encoder layer 3 MLP"]
