@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import json
 import os
 import pty
@@ -16,9 +18,29 @@ from typing import Any
 import aiohttp
 import pytest
 
+from edge_runtime.device.cuda.card import resident
 from edge_runtime.metrics import Metrics
 from edge_runtime.server import create_app, hosting
 from edge_runtime.server.state import STATE
+
+GROWN = 200 << 20
+"""Bytes that tests may leave behind before they are looked for."""
+
+_resident = [0]
+
+
+@pytest.fixture(autouse=True)
+def nothing_piles_up():
+    """Let go of servers and models of tests that are over.
+
+    They hang on cycles, and to Python a model is a small object: it would let gigabytes wait.
+    """
+    yield
+    if resident() - _resident[0] > GROWN:
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+        _resident[0] = resident()
 
 
 @dataclass

@@ -130,7 +130,7 @@ def test_what_batches_are_padded_with_is_counted(
     asked, wasted = (now - before for now, before in both)
     # The begin mark and each token but the last; chains go on to their end.
     assert asked == len(found.tokens) == found.cost.passes
-    assert 0 <= wasted < 4
+    assert 0 <= wasted < max(lane.lane.chains)
     assert (asked + wasted) % 4 == 0
 
 
