@@ -93,11 +93,12 @@ class Lane:
         rows, samples = self.size.rows, self.size.samples
         frames = self.chain.shape.frames(samples)
         queries = self.buckets.queries(self.chain.shape.longest + 1)
-        calls = [
-            self._encoder(0, rows if self.chain.device.batches else 1, samples, tiled)
-            for tiled in (True, False)
-        ]
-        calls += [self._passes(Pass(rows, queries, frames, tiled=tiled)) for tiled in (True, False)]
+        calls: list[Call] = []
+        for tiled in (True, False) if self.chain.has_own else (True,):
+            calls += [
+                self._encoder(0, rows if self.chain.device.batches else 1, samples, tiled),
+                self._passes(Pass(rows, queries, frames, tiled=tiled)),
+            ]
         # To bind is to run once: that must be over before what it runs in is dropped.
         self.stream.synchronize()
         calls.clear()

@@ -159,17 +159,18 @@ class _Decoding:
         chains = self._lane.chains
         rate = self._lane.chain.shape.rate
         likely = max(
-            max(
+            tokens
+            for update, sequence in zip(self._updates, self._sequences, strict=True)
+            if not sequence.done
+            for tokens in (
                 LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
                 sequence.guessed + NEW,
             )
-            for update, sequence in zip(self._updates, self._sequences, strict=True)
-            if not sequence.done
         )
         # Who was looked at twice has a text that changed: a few steps too many cost less than
         # one more look.
         least = chains[:2][-1] if self._looks > 1 else chains[0]
-        return max(least, *(each for each in chains if each <= likely), 0)
+        return max([least, *(each for each in chains if each <= likely)])
 
     def _deliver(self, shape: Pass, step: int, count: int) -> int:
         """Hand out what a step answered; how many tokens were asked about."""

@@ -75,7 +75,7 @@ def _queries(lane: Lane, tiled: Pass, said: list[int], answers: list[Answers]) -
         _say(f"a pass of {queries}", tiles, kernels)
         if tiles < kernels:
             slower.add(queries)
-    batch = _batch(lane, said)
+    batch = _heard(lane, lane.size.rows, lane.buckets.sample_sizes[0], said)
     wanted, given = (_answers(lane, replace(batch, tiled=way), said, 0) for way in (True, False))
     return frozenset(slower if _same("decoder", wanted, given, itemsize) else sizes)
 
@@ -85,19 +85,15 @@ def _samples(lane: Lane, said: list[int]) -> frozenset[int]:
     sizes, itemsize = lane.buckets.sample_sizes, lane.chain.dtype.itemsize
     if lane.chain.own_encoder is None:
         return frozenset(sizes)
-    slower = set()
-    for rows, size in ((lane.size.rows, sizes[0]), *((1, size) for size in sizes)):
-        _hear(lane, rows, size)
-        shape = _checking(lane, rows, size, said)
-        found = []
-        for way in (True, False):
-            lane.encode(rows, size, way)
-            found.append(_answers(lane, shape, said, 0))
-        wanted, given = found
-        if not _same("encoder", wanted, given, itemsize):
+    for rows, size in dict.fromkeys([(lane.size.rows, sizes[0]), *((1, size) for size in sizes)]):
+        shape = _heard(lane, rows, size, said)
+        wanted = _answers(lane, shape, said, 0)
+        lane.encode(rows, size)
+        if not _same("encoder", wanted, _answers(lane, shape, said, 0), itemsize):
             return frozenset(sizes)
-        if rows > 1:
-            continue
+    slower = set()
+    for size in sizes:
+        _hear(lane, 1, size)
         tiles, kernels = (
             _seconds(lane, partial(lane.encode, 1, size, way)) for way in (True, False)
         )
@@ -107,16 +103,10 @@ def _samples(lane: Lane, said: list[int]) -> frozenset[int]:
     return frozenset(slower)
 
 
-def _batch(lane: Lane, said: list[int]) -> Pass:
-    """A pass over as many rows as there may be, each of other audio, which the tile encoded."""
-    rows, size = lane.size.rows, lane.buckets.sample_sizes[0]
-    _hear(lane, rows, size)
-    lane.encode(rows, size, tiled=True)
-    return _checking(lane, rows, size, said)
-
-
-def _checking(lane: Lane, rows: int, samples: int, said: list[int]) -> Pass:
-    """A pass through the tiles that takes all that was `said`, in every row."""
+def _heard(lane: Lane, rows: int, samples: int, said: list[int]) -> Pass:
+    """A pass through the tiles that takes all that was `said`, over rows the tile encoded now."""
+    _hear(lane, rows, samples)
+    lane.encode(rows, samples, tiled=True)
     queries = lane.buckets.queries(len(said))
     return Pass(rows, queries, lane.chain.shape.frames(samples), tiled=True)
 
