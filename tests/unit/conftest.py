@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import platform
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edge_runtime.device.cuda import open_driver
+from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe, recipes_folder
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.weights.base import moonshine_shapes
+from tests.fakes import cuda
+from tests.fakes.gpu import FakeGpu
 
 _VALUES = {
     "name": '"made-up"', "requires": "[]", "decoder_tiles": "[1, 2]",
@@ -23,6 +29,24 @@ _VALUES = {
     "encoder_mlp": "32", "decoder_mlp": "32", "past": "40", "vocabulary": "50",
     "conv_channels": "[24, 48, 24]", "draft_tokens": "[1, 16]",
 }  # fmt: skip
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """A GPU that is not there, behind `cuda.bindings`."""
+    made = FakeGpu()
+    cuda.install(monkeypatch, made)
+    return made
+
+
+@pytest.fixture
+def cuda_device(gpu: FakeGpu) -> Iterator[CudaDevice]:
+    """On the `gpu` of the test, where nothing may be left at its end."""
+    made = CudaDevice(open_driver(0, "cuda-bindings"))
+    yield made
+    gc.collect()  # an error that was caught holds its frames, in a cycle
+    made.close()
+    gpu.check_released()
 
 
 @pytest.fixture(scope="session")

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 from edge_runtime.decode import graphs as room
 from edge_runtime.decode.graphs import Graphs, Use
-from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.device import CudaDevice, CudaStream
-from tests.fakes import cuda
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    made = FakeGpu()
-    cuda.install(monkeypatch, made)
-    return made
-
-
-@pytest.fixture
-def device(gpu: FakeGpu) -> Iterator[CudaDevice]:
-    made = CudaDevice(open_driver(0, "cuda-bindings"))
-    yield made
-    gc.collect()
-    made.close()
-    gpu.check_released()
+def device(cuda_device: CudaDevice) -> CudaDevice:
+    return cuda_device
 
 
 @pytest.fixture

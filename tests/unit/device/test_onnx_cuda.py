@@ -17,7 +17,6 @@ from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.onnx_cuda import OnnxCudaDevice, OnnxCudaProgram
 from edge_runtime.errors import DeviceError, DeviceLost, MemoryCapped, MissingExtra, ModelDamaged
-from tests.fakes import cuda
 from tests.fakes.cuda_names import CUstream_flags
 from tests.fakes.gpu import FakeGpu
 
@@ -39,13 +38,6 @@ class Opened:
     def options(self, provider: str) -> dict[str, str]:
         (found,) = (options for name, options in self.providers[-1] if name == provider)
         return found
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    gpu = FakeGpu()
-    cuda.install(monkeypatch, gpu)
-    return gpu
 
 
 @pytest.fixture

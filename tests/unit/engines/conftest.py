@@ -1,4 +1,4 @@
-"""A voice detector with made-up weights, in every form that a real one travels in."""
+"""Models with made-up weights: a voice detector in every form it travels in, a tiny Moonshine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edge_runtime.engines.recipe import SileroRecipe, load_recipe
+from edge_runtime.engines.recipe import MoonshineRecipe, SileroRecipe, load_recipe
+from edge_runtime.engines.weights.base import moonshine_shapes
 
 FILE = "silero_vad_16k_sequence.onnx"
 
@@ -147,6 +148,33 @@ def index(wheel, monkeypatch) -> Iterator[Index]:
     with Serving(Handler) as state.address:
         use_index(monkeypatch, state.address)
         yield state
+
+
+@pytest.fixture(scope="session")
+def tiny() -> MoonshineRecipe:
+    """A model of the real family, small enough to run everything on."""
+    recipe = load_recipe("moonshine-tiny-en")
+    assert isinstance(recipe, MoonshineRecipe)
+    small = msgspec.structs.replace(
+        recipe.architecture, encoder_layers=2, decoder_layers=3, width=24, heads=2, head_dim=12,
+        padded_head_dim=16, rotary=8, encoder_mlp=32, decoder_mlp=32, past=40, vocabulary=50,
+        conv_channels=(24, 48, 24),
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        recipe, architecture=small, decoder_tiles=(1, 2), alignment_heads=((0, 1), (2, 0)),
+        buckets=msgspec.structs.replace(recipe.buckets, draft_tokens=(1, 16)),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def arrays(tiny) -> dict[str, np.ndarray]:
+    """Its weights, at random."""
+    random = np.random.default_rng(2)
+    made = {}
+    for name, shape in moonshine_shapes(tiny.architecture).items():
+        spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
+        made[name] = random.normal(0, spread, shape).astype(np.float32)
+    return made
 
 
 class Serving:

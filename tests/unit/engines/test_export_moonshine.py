@@ -16,35 +16,14 @@ from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines.export import moonshine
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
-from edge_runtime.engines.weights.base import moonshine_shapes
+from edge_runtime.engines.recipe import MoonshineRecipe
 
 FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN"}
 
 
-@pytest.fixture(scope="module")
-def tiny() -> MoonshineRecipe:
-    recipe = load_recipe("moonshine-tiny-en")
-    assert isinstance(recipe, MoonshineRecipe)
-    small = msgspec.structs.replace(
-        recipe.architecture, encoder_layers=2, decoder_layers=3, width=24, heads=2, head_dim=12,
-        padded_head_dim=16, rotary=8, encoder_mlp=32, decoder_mlp=32, past=40, vocabulary=50,
-        conv_channels=(24, 48, 24),
-    )  # fmt: skip
-    return msgspec.structs.replace(
-        recipe, architecture=small, decoder_tiles=(3,), alignment_heads=((0, 1), (2, 0)),
-        buckets=msgspec.structs.replace(recipe.buckets, draft_tokens=(1, 16)),
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def arrays(tiny) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(2)
-    made = {}
-    for name, shape in moonshine_shapes(tiny.architecture).items():
-        spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
-        made[name] = random.normal(0, spread, shape).astype(np.float32)
-    return made
+@pytest.fixture(scope="session")
+def tiny(tiny) -> MoonshineRecipe:
+    return msgspec.structs.replace(tiny, decoder_tiles=(3,))
 
 
 @pytest.fixture(scope="module")

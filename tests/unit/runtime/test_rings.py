@@ -17,19 +17,11 @@ from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.errors import DeviceError, MemoryCapped, ServerFull
 from edge_runtime.events import Closed
 from edge_runtime.runtime.rings import Rings, ring_memory
-from tests.fakes import cuda
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 from tests.fakes.lanes import FakeDevice, lost
 
 ONE = np.ones(1, np.float32)
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    made = FakeGpu()
-    cuda.install(monkeypatch, made)
-    return made
 
 
 def test_a_ring_is_in_memory_that_the_device_sees(gpu: FakeGpu) -> None:

@@ -8,16 +8,9 @@ import pytest
 from edge_runtime.device.cuda import Driver, open_driver
 from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.device.cuda.device import CudaDevice
-from tests.fakes import cuda, pycuda
+from tests.fakes import pycuda
 from tests.fakes.gpu import FakeGpu
 from tests.fakes.pycuda import PyCuda
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    made = FakeGpu()
-    cuda.install(monkeypatch, made)
-    return made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from edge_runtime.device.step.compile import KERNELS
 from edge_runtime.device.step.spec import FILE, expected
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.errors import DeviceError, DeviceLost, MissingExtra, ModelDamaged, ModelMissing
-from tests.fakes import cuda, tensorrt
+from tests.fakes import tensorrt
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 
@@ -45,23 +44,16 @@ def weights(spec: StepSpec = SPEC, dtype: Any = np.float16) -> dict[str, Any]:
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    made = FakeGpu(deferred=True)
-    cuda.install(monkeypatch, made)
-    tensorrt.connect(monkeypatch, made)
+def gpu(tensorrt_gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     for name in KERNELS:
-        made.kernels[name] = lambda *given: None
+        tensorrt_gpu.kernels[name] = lambda *given: None
     monkeypatch.setattr(room, "compiled", lambda spec, dtype, capability: b"code")
-    return made
+    return tensorrt_gpu
 
 
 @pytest.fixture
-def device(gpu: FakeGpu) -> Iterator[CudaDevice]:
-    made = CudaDevice(open_driver(0, "cuda-bindings"))
-    yield made
-    gc.collect()
-    made.close()
-    gpu.check_released()
+def device(cuda_device: CudaDevice) -> CudaDevice:
+    return cuda_device
 
 
 @pytest.fixture
