@@ -96,6 +96,7 @@ async def hosting(
                     await state.parking.finish(state.limits.grace)
     finally:
         await running.cleanup()
+        state.runtime = None  # aiohttp remembers applications, and a model is large
         for socket in sockets:
             socket.close()
 
