@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -201,18 +202,27 @@ def _stoppable(build: Callable[[], Any], stop: threading.Event) -> Any:
     However often it is pressed, this waits for TensorRT to let go: a build that nobody waits
     for would call us when the interpreter is gone.
     """
-    pressed = False
-    with ThreadPoolExecutor(1, "build") as pool:
+    with _pressed(stop), ThreadPoolExecutor(1, "build") as pool:
         future = pool.submit(build)
-        while not future.done():
-            try:
-                wait([future])
-            except KeyboardInterrupt:
-                pressed = True
-                stop.set()
-    if pressed:
+        wait([future])
+    if stop.is_set():
         raise KeyboardInterrupt
     return future.result()
+
+
+@contextmanager
+def _pressed(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C sets `stop`, and raises nothing between two lines that have to stay together."""
+    usual = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or usual is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:
