@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from edge_runtime import __version__
+from edge_runtime.cli.options import HELP
 from edge_runtime.errors import EdgeRuntimeError
 
 COMMANDS = {
@@ -48,7 +49,7 @@ def _load(name: str) -> Any:
     app.command(
         name,
         epilog=epilog,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings=HELP,
     )(command)
     return typer.main.get_command(app)
 
@@ -101,7 +102,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
     epilog=_verbatim(EXAMPLES),
 )
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from edge_runtime.audio import RATE
+from edge_runtime.cli.options import Model, Settings
 from edge_runtime.engines import variants
 from edge_runtime.engines.build import BuildOptions, MemoryPlan, Watch
 from edge_runtime.engines.build import build as make
@@ -35,13 +36,7 @@ edge-runtime build --if-needed                              for a unit: mostly n
 
 
 def build(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model that was pulled, or a recipe (.toml) [as the settings have it].",
-        ),
-    ] = None,
+    model: Model = None,
     precision: Annotated[
         Literal["auto", "fp16", "fp32", "int8"] | None,
         typer.Option(
@@ -78,10 +73,7 @@ def build(
             metavar="N", min=0.5, max=600, help="Longest audio at a time [as the settings have it]."
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
-    ] = None,
+    config: Settings = None,
     again: Annotated[bool, typer.Option("--again", help="Build even what is there.")] = False,
     if_needed: Annotated[
         bool,

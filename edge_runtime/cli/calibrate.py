@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from edge_runtime.cli.options import Model, Settings
+
 EXAMPLES = """\
 edge-runtime calibrate moonshine-tiny-en --audio recordings
 edge-runtime calibrate --audio recordings --record 600       from the microphone first
@@ -18,13 +20,7 @@ REFUSED = 3
 
 
 def calibrate(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model that was pulled, or a recipe (.toml) [as the settings have it].",
-        ),
-    ] = None,
+    model: Model = None,
     audio: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Recordings like what the device will hear."),
@@ -68,10 +64,7 @@ def calibrate(
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the report here as well.")
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
-    ] = None,
+    config: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one line of JSON.")] = False,
 ) -> None:
     """Make a model smaller and faster by your own recordings, and refuse when its text gets worse.

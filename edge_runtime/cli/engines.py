@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edge_runtime.cli import variants
+from edge_runtime.cli.options import group
 from edge_runtime.config import load
 from edge_runtime.engines import bundle
 from edge_runtime.engines.board import Board, board
@@ -34,13 +35,7 @@ edge-runtime engines import tiny.tar
 edge-runtime engines promote moonshine-tiny-en               let the candidate serve
 edge-runtime engines rollback moonshine-tiny-en              what served before, again"""
 
-engines = typer.Typer(
-    help="List, check, remove, export and import engines; promote what was calibrated.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+engines = group("List, check, remove, export and import engines; promote what was calibrated.")
 
 _Model = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a model.")]
 _Some = Annotated[

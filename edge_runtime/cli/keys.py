@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from edge_runtime.cli.options import group
 from edge_runtime.config import load
 from edge_runtime.server.keys import Keys, default_path
 
@@ -19,13 +20,7 @@ edge-runtime keys list                          names and dates; the keys themse
 edge-runtime keys rm phone                      from now on it opens nothing
 EDGE_RUNTIME_KEY=er_… edge-runtime listen --mic --url wss://jetson.local:8765/v1/stream"""
 
-keys = typer.Typer(
-    help="Add, list and remove the keys that clients of a server need.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+keys = group("Add, list and remove the keys that clients of a server need.")
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, such as phone.")]
 _Json = Annotated[bool, typer.Option("--json", help="Write JSON, one line a key.")]

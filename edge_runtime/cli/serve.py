@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from edge_runtime.cli.device import Device, say_fallback
+from edge_runtime.cli.options import Settings
 
 if TYPE_CHECKING:
     from edge_runtime.server.base import Runtime
@@ -38,10 +39,7 @@ def serve(
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
     device: Device = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
-    ] = None,
+    config: Settings = None,
     max_sessions: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="Sessions at a time [32].")
     ] = None,

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from edge_runtime.cli.options import group
 from edge_runtime.errors import ConfigError, MissingExtra, StoreUnwritable
 
 EXAMPLES = """\
@@ -22,13 +23,7 @@ edge-runtime serve --host 0.0.0.0 --tls-cert tls/cert.pem --tls-key tls/key.pem"
 DAYS = 825
 """How long it is good: the longest that every system accepts."""
 
-tls = typer.Typer(
-    help="Make a certificate that encrypts what clients send.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+tls = group("Make a certificate that encrypts what clients send.")
 
 
 @tls.callback()
