@@ -42,7 +42,20 @@ def sockets(config: Dialects) -> dict[str, type[Dialect]]:
 
 def ports(config: Dialects) -> dict[int, type[Dialect]]:
     """The dialects that are spoken on WebSockets of a port of their own, whatever the path."""
-    return {}
+    found: dict[int, type[Dialect]] = {}
+    if config.vosk_port:
+        from edge_runtime.dialects.vosk import Vosk
+
+        found[config.vosk_port] = Vosk
+    if config.sherpa_onnx_port:
+        from edge_runtime.dialects.sherpa_onnx import SherpaOnnx
+
+        found[config.sherpa_onnx_port] = SherpaOnnx
+    if config.whisper_live_port:
+        from edge_runtime.dialects.whisper_live import WhisperLive
+
+        found[config.whisper_live_port] = WhisperLive
+    return found
 
 
 def uploads(config: Dialects) -> dict[str, type[Recorded]]:

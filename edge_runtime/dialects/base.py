@@ -67,6 +67,10 @@ class Dialect:
     patient: ClassVar[bool] = True
     """A client may be as long silent before its session opens as within it."""
 
+    lull: ClassVar[float | None] = None
+    """Seconds without a message after which what was heard gets its final: for clients that fall
+    silent at the end of a file, and say so only when they have its text."""
+
     ways: ClassVar[tuple[Way, ...]] = ("bearer", "query")
     """Where its clients put an API key."""
 

@@ -14,6 +14,8 @@ from edge_runtime.errors import ProtocolError
 
 _PREFIX = re.compile(r"(?:edge-runtime-key|openai-insecure-api-key)\.(.+)")
 
+_PAIRS = frozenset({"token", "bearer"})
+
 
 class Carrier(Protocol):
     """The parts of a request that may have a key."""
@@ -30,7 +32,7 @@ def presented(request: Carrier, ways: Sequence[Way]) -> str | None:
 
     `bearer`  Authorization: Bearer KEY
     `token`   Authorization: Token KEY
-    `pair`    Sec-WebSocket-Protocol: token, KEY
+    `pair`    Sec-WebSocket-Protocol: token, KEY (or bearer, KEY)
     `prefix`  Sec-WebSocket-Protocol: …, edge-runtime-key.KEY (or openai-insecure-api-key.KEY)
     `query`   ?key=KEY or ?token=KEY
     """
@@ -48,7 +50,7 @@ def _protocols(request: Carrier) -> list[str]:
 
 def _paired(request: Carrier) -> str | None:
     protocols = _protocols(request)
-    return protocols[1] if len(protocols) == 2 and protocols[0].lower() == "token" else None
+    return protocols[1] if len(protocols) == 2 and protocols[0].lower() in _PAIRS else None
 
 
 def _prefixed(request: Carrier) -> str | None:

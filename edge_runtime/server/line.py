@@ -134,12 +134,21 @@ class Line:
                     else:
                         assert isinstance(act, Stop), "one session a connection"
                         return "stop"
-                asked = await self.receive(idle)
+                asked = await self._next(guest, idle)
         except ProtocolError as error:
             return error
         except asyncio.TimeoutError:
             return "idle"
         return None
+
+    async def _next(self, guest: Guest, idle: float | None) -> list[Act] | None:
+        """What is asked next; a lull before it flushes."""
+        if self.dialect.lull is not None:
+            try:
+                return await self.receive(self.dialect.lull)
+            except asyncio.TimeoutError:
+                await guest.flush()
+        return await self.receive(idle)
 
     async def _write(self, guest: Guest) -> None:
         """Until the last event is out."""

@@ -22,8 +22,12 @@ from edge_runtime.server.state import STATE, State
 async def own_ports(
     main: web.Application, context: SSLContext | None
 ) -> AsyncIterator[list[web.BaseSite]]:
-    """Listen on them inside the context, as the main port does; raises `PortTaken`."""
+    """Listen on them inside the context, as the main port does.
+
+    Raises `PortTaken`, and `ConfigError` for a port that two of them want.
+    """
     state = main[STATE]
+    state.config.dialects.check_ports(state.config.serving.port)
     sites: list[web.BaseSite] = []
     async with contextlib.AsyncExitStack() as stack:
         for port, dialect in dialects.ports(state.config.dialects).items():
