@@ -11,6 +11,7 @@ from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.dialects import DialectMetrics
+from edge_runtime.metrics.recent import RecentUpdates
 from edge_runtime.metrics.variants import VariantMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -43,7 +44,7 @@ class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
     `device` has those of the device, `dialects` those of each protocol, `variants`
-    those of a trial.
+    those of a trial; `recent` remembers the last updates one by one.
     """
 
     def __init__(self) -> None:
@@ -95,6 +96,7 @@ class Metrics:
         self.device = DeviceMetrics(registry)
         self.dialects = DialectMetrics(registry)
         self.variants = VariantMetrics(registry)
+        self.recent = RecentUpdates()
         self._conflicts = Counter(
             "edge_runtime_stable_conflicts",
             "Texts that contradicted stable words",
@@ -162,6 +164,7 @@ class Metrics:
         if isinstance(event, (Partial, Final)):
             purpose = "final" if isinstance(event, Final) else "partial"
             self._stages.labels(purpose, "emit").observe(waited)
+            self.recent.sent(purpose, waited)
 
     def event(self, event: Event) -> None:
         """A session said something, whether or not a client is there to read it."""
@@ -180,6 +183,7 @@ class Metrics:
     def update(self, purpose: str, cost: Cost) -> None:
         """An update was decoded; `purpose` is "final", "speculative" or "partial"."""
         self._updates.labels(purpose).inc()
+        self.recent.decoded(purpose, cost.queue, cost.encode, cost.draft, cost.decode)
         for stage in ("queue", "encode", "draft", "decode"):
             self._stages.labels(purpose, stage).observe(getattr(cost, stage))
         for kind in ("drafted", "accepted", "bonus", "produced"):

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
-from edge_runtime.server import health, routes, tls
+from edge_runtime.server import health, page, routes, tls
 from edge_runtime.server.address import listen, url
 from edge_runtime.server.base import Limits, Runtime
 from edge_runtime.server.conversation import handler
@@ -52,7 +52,9 @@ def create_app(
     app.router.add_get("/readyz", health.readyz)
     app.router.add_get("/metrics", health.metrics)
     app[DOORS]["/healthz"] = app[DOORS]["/readyz"] = Door(without="anybody")
-    app[DOORS]["/metrics"] = Door(without="anybody" if admitting.open_metrics else "local")
+    figures = Door(without="anybody" if admitting.open_metrics else "local")
+    app[DOORS]["/metrics"] = figures
+    page.add(app, figures)
     return app
 
 

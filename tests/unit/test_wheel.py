@@ -37,9 +37,11 @@ def test_holds_exactly_the_package_recipes_and_one_clip(wheel: Path) -> None:
     package = ROOT / "edge_runtime"
     # Kernels are compiled, pages are filled in there.
     sources = [each for kind in ("py", "cu", "cuh", "html") for each in package.rglob(f"*.{kind}")]
+    sources += [path for path in (package / "page").iterdir() if path.suffix != ".html"]
     modules = {str(path.relative_to(ROOT)) for path in sources}
     recipes = {f"edge_runtime/recipes/{path.name}" for path in (ROOT / "engines").glob("*.toml")}
     assert {"edge_runtime/cli/__init__.py", "edge_runtime/device/base.py"} <= modules
+    assert {"edge_runtime/page/app.js", "edge_runtime/page/style.css"} <= modules
     assert "edge_runtime/recipes/moonshine-tiny-en.toml" in recipes
 
     files, info = split(wheel)

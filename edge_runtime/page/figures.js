@@ -1,0 +1,90 @@
+// The server's figures: asked for every two seconds, and what grew between two answers.
+
+import { ask } from "./key.js";
+
+const EVERY = 2000; // ms
+const LINE = /^(\w+)(?:\{(.*)\})? (\S+)/;
+const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+export const STAGES = ["queue", "encode", "draft", "decode", "emit"];
+
+// Prometheus' text: samples by name, each with labels and value.
+export function parse(text) {
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    const [, name, labels = "", value] = LINE.exec(line) ?? [];
+    if (!name) continue;
+    const pairs = [...labels.matchAll(LABEL)].map(([, label, said]) => [label, said]);
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push({ labels: Object.fromEntries(pairs), value: Number(value) });
+  }
+  return found;
+}
+
+export class Figures {
+  // `told({health, samples, grown, seconds, updates})`; parts that this browser may not see are null.
+  // `unreachable()` when nobody answers.
+  constructor(told, unreachable) {
+    this._told = told;
+    this._unreachable = unreachable;
+    this._before = null;
+    document.addEventListener("visibilitychange", () => document.hidden || this.look());
+    this.look();
+  }
+
+  async look() {
+    clearTimeout(this._timer);
+    const turn = (this._turn = {});
+    try {
+      const answers = ["/healthz", "/metrics", "/page/updates"].map(ask);
+      const [health, metrics, updates] = await Promise.all(answers);
+      const samples = metrics.ok ? parse(await metrics.text()) : null;
+      const at = performance.now();
+      const told = {
+        health: await health.json(),
+        updates: updates.ok ? (await updates.json()).updates : null,
+        samples,
+        ...this._since(samples, at),
+      };
+      if (turn === this._turn) this._told(told);
+    } catch {
+      this._before = null;
+      if (turn === this._turn) this._unreachable();
+    }
+    // a page that nobody sees asks for nothing
+    if (turn === this._turn && !document.hidden) {
+      this._timer = setTimeout(() => this.look(), EVERY);
+    }
+  }
+
+  // How much a counter grew since the last answer, null where that is not known.
+  _since(samples, at) {
+    const before = this._before;
+    this._before = samples && { samples, at };
+    if (!samples || !before || at - before.at > 3 * EVERY) return { grown: () => null, seconds: 0 };
+    const grown = (name, labels) => {
+      const growth = sum(samples, name, labels) - sum(before.samples, name, labels);
+      return growth >= 0 ? growth : null; // below 0: the server is another one
+    };
+    return { grown, seconds: (at - before.at) / 1000 };
+  }
+}
+
+// The samples of a name that have these labels, added up.
+export function sum(samples, name, labels = {}) {
+  const wanted = Object.entries(labels);
+  return (samples.get(name) ?? [])
+    .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
+    .reduce((total, { value }) => total + value, 0);
+}
+
+// Gauges of a unit that the server's sensors give, such as "watts": [[sensor, value], …]
+export function sensors(samples, unit) {
+  return [...samples.entries()]
+    .filter(([name]) => name.endsWith(`_${unit}`))
+    .flatMap(([name, all]) =>
+      all.map(({ labels, value }) => [Object.values(labels).join(" ") || plain(name, unit), value]),
+    );
+}
+
+const plain = (name, unit) =>
+  name.replace("edge_runtime_", "").replace(`_${unit}`, "").replaceAll("_", " ");
