@@ -15,6 +15,7 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Event
+from edge_runtime.runtime.files import Served
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.rings import ring_memory
 from edge_runtime.session import Options, Session, fitting, longest, shortest
@@ -61,7 +62,8 @@ class Transcriber:
         self._loaded, (self._runner, self._ring) = loader.made(
             loader.load(), lambda loaded: (_runner(loaded), _ring(loaded))
         )
-        self._config = fitting(config, self._loaded.size.samples)
+        self._loaded.served.tell(config)
+        self._config = fitting(self._loaded.served.suited(config), self._loaded.size.samples)
         self._ears = self._loaded.ears(1)
 
     @property
@@ -133,6 +135,11 @@ class WholeUtterance:
         least = Size(1, shortest(Config()))
         loader = Loader(model, device, size, least=least, computing=computing, store=store)
         self._loaded, self._runner = loader.made(loader.load(), _runner)
+
+    @property
+    def served(self) -> Served:
+        """The form in which the model is computed."""
+        return self._loaded.served
 
     @property
     def longest(self) -> int:

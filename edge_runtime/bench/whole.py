@@ -13,6 +13,7 @@ from edge_runtime.device import open_device
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Final
+from edge_runtime.runtime.files import Served
 from edge_runtime.runtime.load import DETECTOR
 from edge_runtime.transcribe import Transcriber, WholeUtterance
 
@@ -61,7 +62,8 @@ class Whole:
             seconds=LONGEST,
             computing=self._config.computing,
         )
-        self._evidence = Evidence(self._config)
+        self.served: Served = self._utterance.served
+        self._evidence = Evidence(self.served.suited(self._config))
 
     @functools.cached_property
     def _recordings(self) -> Transcriber:

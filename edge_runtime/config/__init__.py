@@ -7,15 +7,16 @@ from edge_runtime.config.canary import Canary
 from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
-from edge_runtime.config.layers import RESERVED, load, nearest
+from edge_runtime.config.layers import RESERVED, load, nearest, suited, unset
 from edge_runtime.config.listening import CAP_MS_MIN, Listening
-from edge_runtime.config.record import Config
+from edge_runtime.config.record import TABLES, Config
 from edge_runtime.config.serving import Serving
 from edge_runtime.config.updating import Updating
 
 __all__ = [
     "CAP_MS_MIN",
     "RESERVED",
+    "TABLES",
     "Admitting",
     "Canary",
     "Computing",
@@ -27,4 +28,6 @@ __all__ = [
     "Updating",
     "load",
     "nearest",
+    "suited",
+    "unset",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from edge_runtime.config.record import Config
+from edge_runtime.config.record import TABLES, Config
 from edge_runtime.config.serving import Serving
 from edge_runtime.errors import ConfigError
 
@@ -45,16 +45,33 @@ def load(
     config = Config()
     if chosen is not None or DEFAULT_PATH.is_file():
         place = Path(chosen or DEFAULT_PATH)
-        config = _merged(config, _read(place), str(place))
+        config = _given(config, _read(place), str(place))
     # short names first, so that the full name of a key has the last word
     for name in sorted(environ, key=lambda name: (_is_full(name), name)):
         if name.startswith(PREFIX) and name not in RESERVED:
             table, key = _variable(name)
-            config = _merged(config, {table: {key: environ[name]}}, name, strict=False)
+            config = _given(config, {table: {key: environ[name]}}, name, strict=False)
     for name, value in (options or {}).items():
         if value is not None:
             table, _, key = name.rpartition(".")
-            config = _merged(config, {table or "serving": {key: value}}, f"option {key}")
+            config = _given(config, {table or "serving": {key: value}}, f"option {key}")
+    return config
+
+
+def unset(config: Config, settings: Mapping[str, float]) -> dict[str, float]:
+    """Those of `settings`, by "table.key", that nobody gave another value."""
+    return {name: value for name, value in settings.items() if name not in config.given}
+
+
+def suited(config: Config, settings: Mapping[str, float], place: str) -> Config:
+    """`config` with what was measured to suit, in the keys that nobody gave a value.
+
+    `settings` maps "table.key" to a value, and comes from `place`. Raises `ConfigError` for a key
+    that there is not, or a value out of its range.
+    """
+    for name, value in unset(config, settings).items():
+        table, _, key = name.partition(".")
+        config = _merged(config, {table: {key: value}}, place)
     return config
 
 
@@ -81,7 +98,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _is_full(name: str) -> bool:
     rest = name.removeprefix(PREFIX).lower()
-    return any(rest.startswith(f"{table}_") for table in Config.__struct_fields__)
+    return any(rest.startswith(f"{table}_") for table in TABLES)
 
 
 def _variable(name: str) -> tuple[str, str]:
@@ -103,7 +120,14 @@ def _variable(name: str) -> tuple[str, str]:
 
 
 def _records(config: Config) -> dict[str, msgspec.Struct]:
-    return {table: getattr(config, table) for table in config.__struct_fields__}
+    return {table: getattr(config, table) for table in TABLES}
+
+
+def _given(config: Config, tables: Mapping[str, Any], place: str, strict: bool = True) -> Config:
+    """As `_merged`; what came in so is known from then on."""
+    merged = _merged(config, tables, place, strict)
+    names = {f"{table}.{key}" for table, keys in tables.items() for key in keys}
+    return msgspec.structs.replace(merged, given=merged.given | names)
 
 
 def _merged(config: Config, tables: Mapping[str, Any], place: str, strict: bool = True) -> Config:

@@ -15,7 +15,11 @@ from edge_runtime.config.updating import Updating
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything, one record a table of the TOML file."""
+    """Everything, one record a table of the TOML file.
+
+    `given` has the "table.key" of what a file, a variable or an option said: that stands, also
+    where something else was measured to suit.
+    """
 
     serving: Serving = Serving()
     admitting: Admitting = Admitting()
@@ -25,3 +29,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guarding: Guarding = Guarding()
     canary: Canary = Canary()
     dialects: Dialects = Dialects()
+    given: frozenset[str] = frozenset()
+
+
+TABLES = Config.__struct_fields__[:-1]
+"""The tables of the file."""

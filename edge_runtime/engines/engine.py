@@ -26,7 +26,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     To be used, an engine must match in all fields down to `queries` (`rows`, `samples` and
     `queries`: hold as much). `target` names compute capabilities, one or a range each. `scheme`
     is the sha256 of the scheme of an engine of 8-bit integers, `variant` the fingerprint of the
-    calibrated model that it was built of, `forced` whether that one was.
+    calibrated model that it was built of, `forced` whether that one was, `settings` what was
+    measured to suit with it.
     """
 
     model: str
@@ -49,6 +50,7 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     # How it came about.
     variant: str = ""
     forced: bool = False
+    settings: dict[str, float] = {}
     built: str = ""
     seconds: float = 0.0
     host: str = ""

@@ -16,7 +16,7 @@ from typing import Any
 
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Samples
-from edge_runtime.config import Config
+from edge_runtime.config import Config, unset
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose
 from edge_runtime.device import Device
@@ -79,6 +79,8 @@ class Runtime:
             trial=trial,
         )
         self._decoder = Decoder(loader, config.computing, self.metrics)
+        self._suited()  # what cannot be said of any configuration is said before there is a session
+        self.loaded.served.tell(config)
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
         # Room for the longest segment that may wait, and for what comes meanwhile.
@@ -125,9 +127,14 @@ class Runtime:
             "precision": served.precision,
             "variant": served.variant,
             "forced": served.forced,
+            "settings": unset(self.config, served.settings),
             "variant_unused": served.unused,
             "canary": None,
         }
+
+    def _suited(self) -> Config:
+        """The configuration, and what was measured to suit where it says nothing."""
+        return self.loaded.served.suited(self.config)
 
     def lend(self, share: float) -> None:
         """Use that part of the device's lanes from the next `serving` on, one at least."""
@@ -153,7 +160,7 @@ class Runtime:
             )
         ring = self._rings.open(lambda: self.device)
         name = f"s{next(self._names)}"
-        config = fitting(self.config, self.loaded.size.samples)
+        config = fitting(self._suited(), self.loaded.size.samples)
         session = Session(name, self.loaded.model, config, options or Options(), ring)
         stream = Stream(session, self._ears.open(), self._due.set)
         self._streams[name] = stream

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edge_runtime.config import Computing
+from edge_runtime.config import Computing, Config, suited
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device import Device
 from edge_runtime.engines.board import board
@@ -33,17 +33,30 @@ class Served:
     """What a model is computed in: `precision`, and for "int8" the fingerprint of the `variant`.
 
     `forced` says that it was installed although the gate refused it; `unused` why the active
-    variant is not what serves, and what helps.
+    variant is not what serves, and what helps. `settings` were measured to suit, by "table.key".
     """
 
     precision: str = "fp32"
     variant: str | None = None
     forced: bool = False
     unused: str | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
 
     def labels(self, model: str) -> tuple[str, str, str, str]:
         """How figures name a model in this form."""
         return model, self.precision, self.variant or "", str(self.forced).lower()
+
+    def suited(self, config: Config) -> Config:
+        """`config` with the `settings` that nobody gave a value; raises `ConfigError`."""
+        return suited(config, self.settings, f"calibrated model {self.variant}")
+
+    def tell(self, config: Config) -> None:
+        """Log which `settings` are used, and which ones the configuration overrules."""
+        for name, value in self.settings.items():
+            if name in config.given:
+                _log.info("%s stays as configured; calibrating found %g", name, value)
+            else:
+                _log.info("%s is %g: calibrating found it", name, value)
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ class Finder:
                 f"Run: {command(self._recipe.name)}",
             )
         info = chosen.variant.info
-        served = Served(INT8, info.fingerprint, info.forced)
+        served = Served(INT8, info.fingerprint, info.forced, settings=info.settings)
         return Files(chosen.variant.folder, self._size, served)
 
     def _engine(self, device: Device) -> Files:
@@ -137,8 +150,10 @@ class Finder:
         for line in warnings(info, board(device.driver)):
             _log.warning("%s", line)
         most = Size(min(self._size.rows, info.rows), min(self._size.samples, info.samples))
-        forced = info.forced if chosen.variant is None else chosen.variant.info.forced
-        served = Served(info.precision, info.variant or None, forced, chosen.unused)
+        told = info if chosen.variant is None else chosen.variant.info
+        served = Served(
+            info.precision, info.variant or None, told.forced, chosen.unused, told.settings
+        )
         return Files(engine.folder, most, served)
 
     def _fitting(self, wanted: Wanted) -> Engine:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from edge_runtime.config import (
+    TABLES,
     Computing,
     Config,
     Guarding,
@@ -14,6 +15,8 @@ from edge_runtime.config import (
     Updating,
     layers,
     load,
+    suited,
+    unset,
 )
 from edge_runtime.errors import ConfigError
 
@@ -28,6 +31,11 @@ def file(tmp_path):
     return write
 
 
+def values(config):
+    """The tables alone, whoever wrote them."""
+    return msgspec.structs.replace(config, given=frozenset())
+
+
 @pytest.fixture(autouse=True)
 def _no_machine_wide_file(monkeypatch, tmp_path):
     monkeypatch.setattr(layers, "DEFAULT_PATH", tmp_path / "absent.toml")
@@ -39,7 +47,23 @@ def test_every_key_has_a_default():
 
 def test_a_file_is_read(file):
     read = load(file("[serving]\nport = 9000\n[listening]\nstrong = 0.9\ncap_ms = 12000\n"), {})
-    assert read == Config(serving=Serving(port=9000), listening=Listening(strong=0.9, cap_ms=12000))
+    wanted = Config(serving=Serving(port=9000), listening=Listening(strong=0.9, cap_ms=12000))
+    assert values(read) == wanted
+    assert read.given == {"serving.port", "listening.strong", "listening.cap_ms"}
+
+
+def test_what_was_measured_to_suit_gives_way_to_what_was_said(file):
+    path = file("[listening]\nthreshold = 0.5\n")
+    suits = {"listening.threshold": 0.6, "listening.release": 0.3, "guarding.compression": 3.0}
+    environ = {"EDGE_RUNTIME_GUARDING_COMPRESSION": "2.5"}
+    read = suited(load(path, environ), suits, "a variant")
+    assert read.listening == Listening(threshold=0.5, release=0.3)
+    assert read.guarding.compression == 2.5
+    assert unset(read, suits) == {"listening.release": 0.3}
+    assert suited(Config(), suits, "a variant").guarding == Guarding(compression=3.0)
+    assert suited(load(environ={}, options={"listening.release": 0.2}), suits, "").given == {
+        "listening.release"
+    }
 
 
 def test_whole_numbers_are_taken_for_floats(file):
@@ -70,16 +94,13 @@ def test_the_full_name_of_a_variable_wins_over_the_short_one():
 
 @pytest.mark.parametrize(
     ("table", "key"),
-    [
-        (table, key)
-        for table in Config.__struct_fields__
-        for key in type(getattr(Config(), table)).__struct_fields__
-    ],
+    [(table, key) for table in TABLES for key in type(getattr(Config(), table)).__struct_fields__],
 )
 def test_every_key_is_a_variable(table, key):
     value = getattr(getattr(Config(), table), key)
     read = load(environ={f"EDGE_RUNTIME_{table}_{key}".upper(): str(value)})
-    assert read == Config()
+    assert values(read) == Config()
+    assert read.given == {f"{table}.{key}"}
     if value == "":  # a path, say: whatever it is, it is only known where it is used
         return
     wrong = "" if isinstance(value, str) else "-999999"

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edge_runtime.config import RESERVED, Admitting, Computing, Config
+from edge_runtime.config import RESERVED, TABLES, Admitting, Computing, Config
 from edge_runtime.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-RECORDS = {table: type(getattr(Config(), table)) for table in Config.__struct_fields__}
+RECORDS = {table: type(getattr(Config(), table)) for table in TABLES}
 ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (?:(\S+) to (\S+))? ?\| (.+) \|$", re.M)
 
 

@@ -230,6 +230,7 @@ class _Job:
             scheme=self.source.digest,
             variant="" if variant is None else variant.info.fingerprint,
             forced=variant is not None and variant.info.forced,
+            settings={} if variant is None else variant.info.settings,
             split=self.recipe.decoder_tiles,
             tensorrt=self.tensorrt.flavour,
             version=self.tensorrt.version,

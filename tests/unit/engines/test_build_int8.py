@@ -103,7 +103,8 @@ def test_what_to_compute_in_follows_the_settings_and_the_store(
 def test_an_engine_is_built_found_and_carried(
     calibrated, made_up, made_up_store, made_up_scheme, tmp_path
 ) -> None:
-    variant = variants.read(calibrated(made_up_scheme, forced=True))
+    settings = {"listening.threshold": 0.6}
+    variant = variants.read(calibrated(made_up_scheme, forced=True, settings=settings))
     folder = build(made_up, made_up_store, INT8)
     engine = read(folder)
     engine.check(verify=True)
@@ -115,6 +116,7 @@ def test_an_engine_is_built_found_and_carried(
     info = engine.info
     assert (info.precision, info.scheme) == ("int8", variant.info.scheme)
     assert (info.variant, info.forced) == (variant.info.fingerprint, True)
+    assert info.settings == settings
     assert [path.name for path in folder.parent.glob(".*")] == []
     before = (folder / "engine.json").stat().st_ino
     assert build(made_up, made_up_store, INT8) == folder

@@ -70,7 +70,8 @@ def test_the_fingerprint_is_of_what_must_match(info, field) -> None:
     }  # fmt: skip
     other = msgspec.structs.replace(info, **{field: kinds[type(old)]})
     told = {
-        "gpu", "l4t", "driver", "variant", "forced", "built", "seconds", "host", "workspace_mb",
+        "gpu", "l4t", "driver", "variant", "forced", "settings", "built", "seconds", "host",
+        "workspace_mb",
     }  # fmt: skip
     assert (other.fingerprint == info.fingerprint) == (field in told)
 
