@@ -137,6 +137,16 @@ class WholeUtterance:
         self._loaded, self._runner = loader.made(loader.load(), _runner)
 
     @property
+    def model(self) -> str:
+        """Its name."""
+        return self._loaded.name
+
+    @property
+    def device(self) -> str:
+        """The name of the device that is used."""
+        return self._loaded.device.name
+
+    @property
     def served(self) -> Served:
         """The form in which the model is computed."""
         return self._loaded.served

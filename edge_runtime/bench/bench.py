@@ -24,6 +24,8 @@ from edge_runtime.bench import server
 from edge_runtime.bench.client import Playing, play_clip
 from edge_runtime.bench.figure import Figure, Figures
 from edge_runtime.bench.manifest import Clip, Manifest, spread
+from edge_runtime.bench.served import Served
+from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Take
 from edge_runtime.config import load
 
@@ -52,7 +54,7 @@ class Options:
 
 @dataclass
 class Bench:
-    """What the rows share; `failed` holds a message a row."""
+    """What the rows share; `failed` holds a message a row, `served` each form that computed."""
 
     manifest: Manifest
     options: Options
@@ -60,6 +62,7 @@ class Bench:
     figures: Figures = field(default_factory=Figures)
     takes: list[Take] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    served: list[Served] = field(default_factory=list)
     _interrupted: bool = False
     _texts: dict[str, str] = field(default_factory=dict)
     _decode: Decode | None = None
@@ -75,13 +78,21 @@ class Bench:
         return spread(clips, self.options.quick)
 
     @contextlib.contextmanager
-    def server(self) -> Iterator[server.Server]:
+    def server(self) -> Iterator[Server]:
         """A fresh server of our own, or the one at `--url`."""
         if self.options.url:
-            yield server.Server(self.options.url)
+            yield self._told(Server(self.options.url))
         else:
             with server.started(self.options.arguments) as ours:
-                yield ours
+                yield self._told(ours)
+
+    def _told(self, of: Server) -> Server:
+        self._note(Served.told(of.health()))
+        return of
+
+    def _note(self, served: Served) -> None:
+        if served not in self.served:
+            self.served.append(served)
 
     @property
     def decode(self) -> Decode:
@@ -90,7 +101,9 @@ class Bench:
             from edge_runtime.bench.whole import Whole
 
             options = self.options
-            self._decode = Whole(options.model, options.device, load(options.config))
+            whole = Whole(options.model, options.device, load(options.config))
+            self._note(whole.served)
+            self._decode = whole
         return self._decode
 
     def text(self, clip: Clip) -> str:

@@ -45,6 +45,7 @@ def table(bench: Bench, hardware: Hardware) -> RenderableType:
         if figure.name not in targets:
             _row(grid, figure, None)
     lines = [Text(hardware.line(), style="dim")]
+    lines += [Text(served.line(), style="dim") for served in bench.served]
     lines += [Text(f"{row}: {message}", style="red") for row, message in bench.failed.items()]
     if bench.interrupted():
         lines.append(Text("interrupted: what was measured until then", style="yellow"))
@@ -78,6 +79,7 @@ def record(bench: Bench, hardware: Hardware, rows: list[str]) -> dict[str, Any]:
         "quick": options.quick,
         "model": options.model,
         "device": options.device,
+        "served": [served.record() for served in bench.served],
         "url": options.url,
         "peer": options.peer,
         "interrupted": bench.interrupted(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from edge_runtime.bench.process import Process
@@ -42,6 +44,14 @@ class Server:
             return Scrape.parse(_get(f"{self.site}/metrics"))
         except OSError:
             return Scrape({})
+
+    def health(self) -> dict[str, Any]:
+        """/healthz, now; nothing where it cannot be read."""
+        try:
+            told = json.loads(_get(f"{self.site}/healthz"))
+        except (OSError, ValueError):
+            return {}
+        return told if isinstance(told, dict) else {}
 
     def cpu(self) -> float | None:
         return self.process.cpu() if self.process else None

@@ -8,12 +8,12 @@ from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpointer, Onset
 from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.bench.served import Served
 from edge_runtime.config import Config
 from edge_runtime.device import open_device
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.events import Final
-from edge_runtime.runtime.files import Served
 from edge_runtime.runtime.load import DETECTOR
 from edge_runtime.transcribe import Transcriber, WholeUtterance
 
@@ -62,8 +62,17 @@ class Whole:
             seconds=LONGEST,
             computing=self._config.computing,
         )
-        self.served: Served = self._utterance.served
-        self._evidence = Evidence(self.served.suited(self._config))
+        form, utterance = self._utterance.served, self._utterance
+        self.served = Served(
+            "bench",
+            utterance.model,
+            utterance.device,
+            form.precision,
+            form.variant or "",
+            form.forced,
+            form.unused or "",
+        )
+        self._evidence = Evidence(form.suited(self._config))
 
     @functools.cached_property
     def _recordings(self) -> Transcriber:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edge_runtime.bench import server
 from edge_runtime.bench.bench import Bench
 from edge_runtime.bench.percentile import percentile
 from edge_runtime.errors import ConfigError
@@ -17,7 +16,7 @@ def measure(bench: Bench) -> None:
     found: list[float] = []
     with bench.bar("starts of the server", TIMES) as step:
         for _ in range(TIMES):
-            with server.started(bench.options.arguments) as ours:
+            with bench.server() as ours:
                 found.append(ours.ready_after or 0.0)
             step()
     bench.add(

@@ -43,6 +43,10 @@ def test_whole_utterances_are_right_and_noise_gives_nothing(bench):
     assert bench.figures.value("wer.whole") < 10
     assert bench.figures.value("speechless.whole") == 0
     assert bench.figures.value("cpu.whole") > 0
+    assert [(each.by, each.model, each.device) for each in bench.served] == [
+        ("bench", "moonshine-tiny-en", "cpu")
+    ]
+    assert bench.served[0].precision in ("fp32", "int8")
 
 
 async def test_a_real_stream_gives_a_take_that_can_be_scored(manifest, running):
@@ -93,6 +97,9 @@ def test_one_run_gives_every_figure_that_has_a_target(manifest, tmp_path):
     figures = {figure["name"]: figure["value"] for figure in report["figures"]}
     wanted = {target.figure for target in TARGETS} - {"cpu.of_peer"}
     assert [name for name in wanted if figures.get(name) is None] == []
+    assert [each["by"] for each in report["served"]] == ["bench", "server"]
+    whole, server = ({**each, "by": ""} for each in report["served"])
+    assert whole == server
     exact = ("stable.taken_back", "stable.broken", "stop.lost", "flush.lost", "same.fresh",
              "same.after", "same.beside", "speechless.streamed", "speechless.whole")  # fmt: skip
     assert {name: figures[name] for name in exact} == dict.fromkeys(exact, 0)

@@ -14,6 +14,7 @@ from edge_runtime.bench.hardware import Hardware, cpu_name
 from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.rows import ROWS, chosen, hour, measure, same, times
 from edge_runtime.bench.rows.hour import Mark
+from edge_runtime.bench.served import Served
 from edge_runtime.bench.take import Arrival
 from edge_runtime.errors import ConfigError
 
@@ -114,6 +115,7 @@ def test_a_report_says_what_was_reached_and_missed(bench, tmp_path):
     bench.add("final.p50", "end of speech → final p50", 600.0, "ms")
     bench.add("cpu", "CPU seconds per audio second", None, "s/s", "not our process")
     bench.failed["hour"] = "it broke. Mend it."
+    bench.served.append(Served("bench", "tiny", "cpu", "int8", "a1b2", forced=True))
     console = Console(record=True, width=160, quiet=True)
     with console.capture() as text:
         console.print(report.table(bench, HERE))
@@ -128,13 +130,20 @@ def test_a_report_says_what_was_reached_and_missed(bench, tmp_path):
     assert found["cpu"]["value"] is None
     assert back["hardware"]["cpu"] == "Some CPU"
     assert back["failed"] == {"hour": "it broke. Mend it."}
+    assert back["served"] == [
+        {"by": "bench", "model": "tiny", "device": "cpu", "precision": "int8", "variant": "a1b2",
+         "forced": True, "unused": ""}
+    ]  # fmt: skip
 
 
 def test_the_table_shows_figure_value_target_and_verdict(bench):
+    bench.served.append(Served("bench", "tiny", "cpu", "int8", "a1b2"))
     bench.add("final.p50", "end of speech → final p50", 600.0, "ms")
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(report.table(bench, HERE))
-    line = next(x for x in console.export_text().splitlines() if "end of speech" in x)
+    lines = console.export_text().splitlines()
+    assert "bench: tiny on cpu, int8, variant a1b2" in [line.rstrip() for line in lines]
+    line = next(x for x in lines if "end of speech" in x)
     assert all(part in line for part in ("600 ms", "≤ 580 ms", "missed"))
     console.file.close()
 
