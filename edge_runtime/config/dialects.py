@@ -12,6 +12,7 @@ class Dialects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which other protocols are spoken, and how large a recording may be that is sent whole."""
 
     openai: bool = True
+    deepgram: bool = True
     max_uploads: int = 4
     max_upload_bytes: int = 25 << 20
     max_upload_seconds: float = 14_400.0

@@ -37,6 +37,10 @@ def sockets(config: Dialects) -> dict[str, type[Dialect]]:
         from edge_runtime.dialects.openai.realtime import Realtime
 
         found["/v1/realtime"] = Realtime
+    if config.deepgram:
+        from edge_runtime.dialects.deepgram.listen import Listen
+
+        found["/v1/listen"] = Listen
     return found
 
 
@@ -65,6 +69,10 @@ def uploads(config: Dialects) -> dict[str, type[Recorded]]:
         from edge_runtime.dialects.openai.transcriptions import Transcriptions
 
         found["/v1/audio/transcriptions"] = Transcriptions
+    if config.deepgram:
+        from edge_runtime.dialects.deepgram.prerecorded import Prerecorded
+
+        found["/v1/listen"] = Prerecorded
     return found
 
 

@@ -71,6 +71,9 @@ class Dialect:
     """Seconds without a message after which what was heard gets its final: for clients that fall
     silent at the end of a file, and say so only when they have its text."""
 
+    silence: ClassVar[float | None] = None
+    """Seconds without a message that end a session; None: as many as the server is set to."""
+
     ways: ClassVar[tuple[Way, ...]] = ("bearer", "query")
     """Where its clients put an API key."""
 
@@ -94,6 +97,10 @@ class Dialect:
     def hello(self) -> list[Act]:
         """What happens before the client says anything."""
         return []
+
+    def silent(self) -> ProtocolError | None:
+        """What is said to a client that was silent for too long; None: its session just ends."""
+        return None
 
     def read(self, text: bytes) -> list[Act]:
         """What a text message asks for; raises `ProtocolError`."""

@@ -41,6 +41,8 @@ class Recorded:
     endpoint_ms: int = 500
     words: bool = False
     streams: bool = False
+    file: bytes = b""
+    """What was posted, as it is: given before anything is answered."""
 
     def __init__(self, asked: Asked, fields: Fields) -> None:
         """Raises `ProtocolError` for what is asked and there is not."""

@@ -90,7 +90,7 @@ async def _greet(line: Line, state: State) -> tuple[Guest | None, list[Act]]:
     dialect = line.dialect
     if dialect.patient:
         welcome(state)  # rather than after its first audio
-    patience = state.config.serving.idle_seconds if dialect.patient else state.limits.hello
+    patience = line.patience if dialect.patient else state.limits.hello
     acts: list[Act] | None = dialect.hello()
     while acts is not None:
         for index, act in enumerate(acts):
@@ -101,7 +101,8 @@ async def _greet(line: Line, state: State) -> tuple[Guest | None, list[Act]]:
         try:
             acts = await line.receive(patience)
         except asyncio.TimeoutError:
-            raise ProtocolError(
-                "start_first", f"no message within {patience:g} s", dialect.begin
+            raise (
+                dialect.silent()
+                or ProtocolError("start_first", f"no message within {patience:g} s", dialect.begin)
             ) from None
     return None, []

@@ -25,7 +25,7 @@ _CLOSE_CODES = {"stop": 1000, "idle": 1000, "shutdown": 1001}
 class Guest:
     """A stream with its decoder, its outbox, and the task that carries events between them.
 
-    `close_code` is what the socket closes with once the last event is out.
+    `close_code` and `close_reason` are what the socket closes with once the last event is out.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Guest:
         self.parks = start.resume is not None
         self.outbox = Outbox(limits.waiting, limits.kept if self.parks else 0)
         self.close_code = 1011
+        self.close_reason = ""
         self.over = asyncio.Event()
         self.listening = asyncio.Lock()  # held while audio is on its way into the stream
         self._stream = stream
@@ -205,7 +206,7 @@ class Guest:
     def _farewell(self, closed: Closed) -> Event:
         ending = self._ending
         if isinstance(ending, ProtocolError):
-            self.close_code = ending.close_code
+            self.close_code, self.close_reason = ending.close_code, ending.code
             return Error(code=ending.code, message=ending.message, fix=ending.fix)
         self.close_code = _CLOSE_CODES.get(closed.reason, 1000)
         return closed

@@ -26,6 +26,11 @@ class Line:
         self._released = asyncio.Event()
         self._stuck = asyncio.Event()
 
+    @property
+    def patience(self) -> float:
+        """Seconds that a client may be silent."""
+        return self.dialect.silence or self._state.config.serving.idle_seconds
+
     async def receive(self, seconds: float | None) -> list[Act] | None:
         """What the next message asks for, None once the client has gone.
 
@@ -84,7 +89,7 @@ class Line:
             await self._transport.close(1001, "resumed elsewhere")
         elif end == "slow":
             await self._shake_off()
-        elif end == "over" and await self._transport.close(guest.close_code, ""):
+        elif end == "over" and await self._transport.close(guest.close_code, guest.close_reason):
             self._state.parking.dismiss(guest)
 
     async def _carry(
@@ -120,7 +125,7 @@ class Line:
 
     async def _read(self, guest: Guest, acts: list[Act]) -> str | ProtocolError | None:
         """Do what is asked; gives why the session ends, or None when the client has gone."""
-        idle = None if guest.start.source else self._state.config.serving.idle_seconds
+        idle = None if guest.start.source else self.patience
         asked: list[Act] | None = acts
         try:
             while asked is not None:
@@ -138,7 +143,7 @@ class Line:
         except ProtocolError as error:
             return error
         except asyncio.TimeoutError:
-            return "idle"
+            return self.dialect.silent() or "idle"
         return None
 
     async def _next(self, guest: Guest, idle: float | None) -> list[Act] | None:

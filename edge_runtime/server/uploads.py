@@ -52,6 +52,7 @@ async def _handle(request: web.Request, make: type[Recorded], state: State) -> w
         request, make.field, state.config.dialects.max_upload_bytes, state.limits.blocked
     )
     dialect = make(asked(request), fields)
+    dialect.file = data
     source = await asyncio.to_thread(FileSource, data, 1000, _NAME)
     with source:
         blocks = iter(source)
