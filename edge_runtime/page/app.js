@@ -1,10 +1,11 @@
 // The page: what its buttons do, and where everything that happens is shown.
 
 import { Charts } from "./charts.js";
+import { onDrop } from "./drop.js";
 import { RATE, decode } from "./file.js";
 import { Figures, sensors } from "./figures.js";
 import { facts } from "./facts.js";
-import { key } from "./key.js";
+import { KeyDialog } from "./keydialog.js";
 import { Microphone } from "./microphone.js";
 import { Session } from "./session.js";
 import { Recording, Tape } from "./tape.js";
@@ -14,17 +15,24 @@ import { Waterfall } from "./waterfall.js";
 
 const KEPT = 30; // s of a microphone that wait for a server
 const SILENT = 4; // s of nothing at all before we say so
+const LATE = 2; // s behind before we say so
 const ONE = "One at a time: stop what is running, then bring the file.";
 
 const at = (id) => document.getElementById(id);
 const transcript = new Transcript(at("list"), at("live"), show);
 const waterfall = new Waterfall(at("waterfall"), at("no-updates"));
 const charts = new Charts(at("charts"));
+const keys = new KeyDialog(at("ask"), () => {
+  needsKey = false;
+  complain(null);
+  figures.look();
+});
 
 let session = null; // what is being heard, one at a time
 let microphone = null;
 let opening = false;
 let needsKey = false;
+let hinted = "";
 
 // -- a recording, from a microphone or a file
 
@@ -77,10 +85,7 @@ async function listen() {
     const loud = peak(samples);
     at("level").value = Math.sqrt(loud);
     quiet = loud ? 0 : quiet + samples.length / tape.rate;
-    if (quiet > SILENT) note("The microphone is silent: is it muted, or another one chosen?");
-    else if (session && session.behind > tape.rate * 2) {
-      note(`${clock(session.behind / tape.rate)} behind: what was said is kept and comes in turn.`);
-    } else if (!quiet) note("");
+    hint(quiet, session ? session.behind / tape.rate : 0);
     // for whoever measures: when a piece was there, and what it holds
     const detail = { samples, end: tape.end, rate: tape.rate, at: performance.now() };
     document.dispatchEvent(new CustomEvent("edge-runtime:audio", { detail }));
@@ -146,7 +151,7 @@ const peak = (samples) => samples.reduce((most, each) => Math.max(most, Math.abs
 function show() {
   const running = Boolean(session || microphone);
   const button = at("listen");
-  button.setAttribute("aria-pressed", String(running));
+  button.dataset.running = String(running);
   // not `disabled`, which would take the focus away
   button.setAttribute("aria-disabled", String(opening));
   button.querySelector("span").textContent = label(running);
@@ -167,6 +172,15 @@ function label(running) {
   return microphone ? "Stop" : "Stop waiting";
 }
 
+// What a listener should know while the microphone is on.
+function hint(quiet, behind) {
+  let text = "";
+  if (quiet > SILENT) text = "The microphone is silent: is it muted, or another one chosen?";
+  else if (behind > LATE) text = `${clock(behind)} behind: what was said is kept and comes in turn.`;
+  if (text !== hinted) note(text);
+  hinted = text;
+}
+
 function note(text) {
   if (at("note").textContent !== text) at("note").textContent = text;
 }
@@ -184,27 +198,7 @@ function refuse(trouble) {
   complain(trouble);
   if (!trouble.code.startsWith("key_")) return;
   needsKey = true;
-  askForKey(trouble.code === "key_unknown" ? trouble.message : "");
-}
-
-// -- the key
-
-function askForKey(why) {
-  if (at("ask").open) return;
-  at("ask-why").firstChild.textContent = why ? `${why} On the server, ` : "On the server, ";
-  at("ask-key").value = key.get();
-  at("ask").showModal();
-  at("ask-key").select();
-}
-
-function useKey() {
-  const given = at("ask-key").value.trim();
-  if (given) key.set(given);
-  else key.forget();
-  needsKey = false;
-  complain(null);
-  at("ask").close();
-  figures.look();
+  keys.ask(trouble.code === "key_unknown" ? trouble.message : "");
 }
 
 // -- what the server tells
@@ -268,12 +262,7 @@ at("clear").addEventListener("click", () => {
   at("listen").focus();
 });
 at("trouble").querySelector("button").addEventListener("click", () => complain(null));
-at("key").addEventListener("click", () => askForKey(""));
-at("ask-cancel").addEventListener("click", () => at("ask").close());
-at("ask").querySelector("form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  useKey();
-});
+at("key").addEventListener("click", () => keys.ask(""));
 
 async function copied(text) {
   try {
@@ -284,23 +273,7 @@ async function copied(text) {
   }
 }
 
-let dragged = 0;
-addEventListener("dragenter", (event) => {
-  event.preventDefault();
-  dragged++;
-  at("drop").hidden = false;
-});
-addEventListener("dragleave", () => {
-  at("drop").hidden = --dragged > 0;
-});
-addEventListener("dragover", (event) => event.preventDefault());
-addEventListener("drop", (event) => {
-  event.preventDefault();
-  dragged = 0;
-  at("drop").hidden = true;
-  const [file] = event.dataTransfer.files;
-  if (file) read(file);
-});
+onDrop(at("drop"), read);
 
 addEventListener("pagehide", () => session?.abandon());
 

@@ -35,7 +35,7 @@ export class Figures {
     clearTimeout(this._timer);
     const turn = (this._turn = {});
     try {
-      const answers = ["/healthz", "/metrics", "/page/updates"].map(ask);
+      const answers = ["/healthz", "/metrics", "/page/updates"].map((path) => ask(path));
       const [health, metrics, updates] = await Promise.all(answers);
       const samples = metrics.ok ? parse(await metrics.text()) : null;
       const at = performance.now();

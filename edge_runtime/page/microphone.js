@@ -58,9 +58,25 @@ export class Microphone {
     this._source = this._context.createMediaStreamSource(this._stream);
     this._source.connect(this._node);
     await this._context.resume();
+    this._stayAwake();
+  }
+
+  // A phone that goes to sleep hears nothing; browsers give this up whenever the page is hidden.
+  _stayAwake() {
+    const ask = async () => {
+      if (document.hidden) return;
+      this._lock = await navigator.wakeLock?.request("screen").catch(() => null);
+      if (this._closed) await this._lock?.release();
+    };
+    this._awake = ask;
+    document.addEventListener("visibilitychange", ask);
+    ask();
   }
 
   async close() {
+    this._closed = true;
+    document.removeEventListener("visibilitychange", this._awake);
+    this._lock?.release().catch(() => null);
     if (this._node) this._node.port.onmessage = null;
     this._source?.disconnect();
     this._stream?.getTracks().forEach((track) => track.stop());

@@ -11,7 +11,10 @@ from aiohttp import web
 
 import edge_runtime
 from edge_runtime.server.door import DOORS, Door
+from edge_runtime.server.origin import may_enter
 from edge_runtime.server.state import STATE
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 FOLDER = Path(edge_runtime.__file__).parent / "page"
 
@@ -32,7 +35,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
     # Kept, but asked for again each time: a newer server has a newer page.
     "Cache-Control": "no-cache",
 }
@@ -64,7 +66,7 @@ def add(app: web.Application, figures: Door) -> None:
     The files are read once: a request names one of them or none, and no path.
     """
     show = _shown(files())
-    app.router.add_get("/", show)
+    app.router.add_get("/", _for_its_own_name(show))
     app.router.add_get("/page/updates", updates)
     app.router.add_get("/page/{name}", show)
     app[DOORS]["/"] = app[DOORS]["/page/{name}"] = Door(without="anybody")
@@ -77,7 +79,7 @@ async def updates(request: web.Request) -> web.Response:
     return web.json_response({"updates": recent}, headers={"Cache-Control": "no-store"})
 
 
-def _shown(known: Mapping[str, File]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _shown(known: Mapping[str, File]) -> Handler:
     async def show(request: web.Request) -> web.Response:
         file = known.get(request.match_info.get("name", "index.html"))
         if file is None:
@@ -92,3 +94,22 @@ def _shown(known: Mapping[str, File]) -> Callable[[web.Request], Awaitable[web.R
         return response
 
     return show
+
+
+def _for_its_own_name(show: Handler) -> Handler:
+    """Say what is wrong where the guard would refuse all that the page asks for after itself."""
+
+    async def explain(request: web.Request) -> web.Response:
+        config = request.app[STATE].config
+        origins = (f"http://{request.host}", f"https://{request.host}")  # a proxy may add TLS
+        listed, name = config.admitting.listed_origins, config.serving.host
+        if any(may_enter(origin, request.host, listed, name) for origin in origins):
+            return await show(request)
+        text = (
+            f"This server does not know itself by the name {request.host[:200]}.\n"
+            "Open it by its address, or add this origin, as http://… or https://…, to origins of "
+            "[admitting] in its configuration.\n"
+        )
+        return web.Response(status=403, text=text, headers=HEADERS)
+
+    return explain

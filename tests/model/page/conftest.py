@@ -25,11 +25,21 @@ ROOT = Path(__file__).parents[3]
 SPOKEN = "1867-154075-0005"
 """A clip of this repository: "That's a likely story." and "I can show you the tracks." """
 
+NAME = f"{socket.gethostname().partition('.')[0].lower()}.local"
+"""This machine's name at home, by which a page is no secure one."""
+
 WATCH = """
 window.violations = [];
 addEventListener("securitypolicyviolation", (event) =>
   violations.push(event.effectiveDirective), true);
 window.heard = [];
+window.sockets = [];
+WebSocket = class extends WebSocket {
+  constructor(...given) {
+    super(...given);
+    sockets.push(this);
+  }
+};
 document.addEventListener("edge-runtime:event", ({ detail }) => heard.push(detail));
 """
 
@@ -114,6 +124,7 @@ def browse(tmp_path_factory):
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
         f"--use-file-for-fake-audio-capture={wav}%noloop",
+        f"--host-resolver-rules=MAP {NAME} 127.0.0.1",
         *flags,
     )
 
@@ -132,6 +143,11 @@ async def page(browser, server) -> Tab:
         await made.open(f"{server.url}/")
         await made.until("document.getElementById('state').dataset.state === 'ok'")
         yield made
+
+
+@pytest.fixture(scope="session")
+def machine():
+    return NAME
 
 
 @pytest.fixture(scope="session")

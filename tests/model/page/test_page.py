@@ -6,6 +6,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 from edge_runtime.server.keys import Keys
+from tests.browser import tab
 
 CLIP = "1867-154075-0005"
 FIRST, SECOND = "That's a likely story.", "I can show you the tracks."
@@ -17,6 +18,14 @@ STATE = "document.getElementById('captions').dataset.session"
 
 async def click(page, name):
     await page.evaluate(CLICK.format(name))
+
+
+async def drop(page, file):
+    data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        await page.call("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
+        shown = await page.evaluate("!document.getElementById('drop').hidden")
+        assert shown == (kind != "drop")
 
 
 async def test_what_is_said_appears_and_what_may_change_is_marked(page, server):
@@ -79,11 +88,7 @@ async def test_files_give_their_text_chosen_and_dropped(page, clip, spoken_file)
     await page.call("DOM.setFileInputFiles", nodeId=chosen["nodeId"], files=[str(wav)])
     await page.until(f"{FINALS}.length === 2 && {STATE} === undefined")
 
-    data = {"items": [], "files": [str(spoken_file)], "dragOperationsMask": 1}
-    for kind in ("dragEnter", "dragOver", "drop"):
-        await page.call("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
-        if kind == "dragOver":
-            assert await page.evaluate("!document.getElementById('drop').hidden")
+    await drop(page, spoken_file)
     await page.until(f"{FINALS}.length === 4 && {STATE} === undefined")
     assert await page.evaluate(FINALS) == 2 * [FIRST, SECOND]
     titles = await page.evaluate(
@@ -97,9 +102,7 @@ async def test_files_give_their_text_chosen_and_dropped(page, clip, spoken_file)
 async def test_a_file_without_sound_is_said_to_be_one(page, tmp_path):
     nothing = tmp_path / "letter.txt"
     nothing.write_text("no sound")
-    data = {"items": [], "files": [str(nothing)], "dragOperationsMask": 1}
-    for kind in ("dragEnter", "dragOver", "drop"):
-        await page.call("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
+    await drop(page, nothing)
     said = await page.until("document.querySelector('#trouble:not([hidden])')?.innerText")
     assert "finds no sound in letter.txt" in said
     assert "WAV, MP3" in said
@@ -121,6 +124,38 @@ async def test_it_comes_back_when_the_server_does_and_keeps_what_was_said(page, 
     await page.until(f"{STATE} === undefined")
     assert await page.evaluate(FINALS) == [FIRST, SECOND]
     assert await page.evaluate("document.getElementById('trouble').hidden")
+
+
+async def test_a_lost_connection_is_taken_up_in_the_same_session(page):
+    await click(page, "listen")
+    await page.until("heard.some(({type}) => type === 'partial')")
+    await page.evaluate("sockets.at(-1).close(4000)")
+    await page.until(f"sockets.length === 2 && {STATE} === 'open'")
+    await page.until(f"{FINALS}.length === 2")
+    await click(page, "listen")
+    await page.until(f"{STATE} === undefined")
+    assert await page.evaluate(FINALS) == [FIRST, SECOND]
+    heard = await page.evaluate("heard")
+    greetings = [event for event in heard if event["type"] == "ready"]
+    assert len(greetings) == 2
+    assert len({event["session"] for event in greetings}) == 1
+    new = [event["seq"] for event in heard if event not in greetings[1:]]
+    assert new == list(range(1, len(new) + 1))
+
+
+async def test_without_https_the_microphone_is_for_this_machine_and_files_are_for_all(
+    browser, server, machine, spoken_file
+):
+    async with tab(browser) as page:
+        await page.open(f"http://{machine}:{server.port}/")
+        await click(page, "listen")
+        said = await page.until("document.querySelector('#trouble:not([hidden])')?.innerText")
+        assert "only to pages over https" in said
+        assert "--tls-cert" in said
+        assert f"ssh -L {server.port}:localhost:{server.port} {machine}" in said
+        await drop(page, spoken_file)
+        await page.until(f"{FINALS}.length === 2")
+        assert page.console == []
 
 
 async def test_the_keyboard_reaches_every_control_and_shows_where_it_is(page):

@@ -152,6 +152,23 @@ async def test_it_is_shown_without_a_key_but_figures_are_not(house):
     assert server.app[DOORS]["/page/updates"] == server.app[DOORS]["/metrics"]
 
 
+async def test_a_name_that_is_not_its_own_is_explained_at_once(house):
+    server = await house(admitting={"origins": "https://captions.example.org"})
+    for host, status in (
+        ("127.0.0.1:80", 200),
+        ("192.0.2.1", 200),
+        ("captions.example.org", 200),
+        ("evil.example", 403),
+    ):
+        async with server.http.get(f"{server.url}/", headers={"Host": host}) as answer:
+            assert answer.status == status
+            assert (status == 200) == (await answer.read() == FILES["index.html"].body)
+    assert (
+        "by the name evil.example."
+        in await (await server.http.get(f"{server.url}/", headers={"Host": "evil.example"})).text()
+    )
+
+
 async def test_the_last_updates_are_told_one_by_one(house):
     server = await house()
     cost = SimpleNamespace(
