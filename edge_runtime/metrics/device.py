@@ -110,3 +110,7 @@ class DeviceMetrics:
         if before is not None and before != model:
             self._model.remove(*before)
         self._model.labels(*model).set(1)
+
+    def retires(self, model: tuple[str, ...]) -> None:
+        """A model serves no more, and none in its place."""
+        self._model.remove(*model)

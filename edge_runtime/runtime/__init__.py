@@ -28,6 +28,7 @@ from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
+from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.session import Options, Session, fitting, longest, shortest
@@ -79,6 +80,8 @@ class Runtime:
             trial=trial,
         )
         self._decoder = Decoder(loader, config.computing, self.metrics)
+        self._governor = Governor(config.power, self.metrics.power)
+        self._governs = True
         self._suited()  # what cannot be said of any configuration is said before there is a session
         self.loaded.served.tell(config)
         self._ears = self.loaded.ears(config.serving.max_sessions)
@@ -130,6 +133,7 @@ class Runtime:
             "settings": unset(self.config, served.settings),
             "variant_unused": served.unused,
             "canary": None,
+            "power": self._governor.about,
         }
 
     def _suited(self) -> Config:
@@ -139,6 +143,18 @@ class Runtime:
     def lend(self, share: float) -> None:
         """Use that part of the device's lanes from the next `serving` on, one at least."""
         self._decoder.share = share
+
+    def follow(self, other: Runtime) -> None:
+        """Give way to heat with `other`, on the same board: its sensors are looked at once."""
+        self._governor, self._governs = other._governor, False
+
+    def forget(self) -> None:
+        """Let go of the model and of all memory, for good, once it does not serve any more.
+
+        Who holds on to a stream that is over then keeps nothing large.
+        """
+        self._decoder.forget()
+        del self._ears, self._rings
 
     # -- sessions
 
@@ -171,6 +187,12 @@ class Runtime:
         """Streams that are open."""
         return len(self._streams)
 
+    async def idle(self) -> None:
+        """Wait, while it serves, until no stream is open."""
+        while self._streams:
+            self._left.clear()
+            await self._left.wait()
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Runtime]:
         """Run the lanes and the audio worker; leaving ends them, open streams are cut off.
@@ -180,17 +202,21 @@ class Runtime:
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
         await self._decoder.start(
-            self._delivered, self._given_back, self._dispatch, lambda: bool(self._streams)
+            self._delivered, self._given_back, self._dispatch, self._keeps_warm
         )
         due = self._due = asyncio.Event()  # one for each loop that serves
+        self._left = asyncio.Event()
         with ThreadPoolExecutor(1, "ears") as worker:
             listening = asyncio.create_task(self._listen(worker, due))
             listening.add_done_callback(_ended)
+            watching = asyncio.create_task(self._governor.run()) if self._governs else None
             try:
                 yield self
             finally:
                 self._due = None
                 listening.cancel()
+                if watching is not None:
+                    watching.cancel()
                 # Where it failed, that has been said; the rest ends all the same.
                 await asyncio.gather(listening, return_exceptions=True)
                 await self._decoder.stop()
@@ -270,20 +296,35 @@ class Runtime:
                 for stream in self._streams.values()
                 if (wanted := stream.wants(now)) is not None and (stream.live or room)
             ]
-            if not wanting or not self._decoder.idle:
+            if not wanting or self._lanes_left <= 0:
                 return
             stream = min(wanting, key=lambda each: each[:2])[2]
+            stream.session.pace(self._governor.limits.hop)
             update = stream.session.take()
             assert update is not None
             audio = stream.session.ring.pieces(update.start, update.end)
             self._decoder.submit(Task(stream, update, audio, stream.served(now)))
 
+    @property
+    def _lanes(self) -> int:
+        """Lanes that may work at a time: all of them, or what a hot board leaves."""
+        return self._governor.limits.most(self._decoder.idle + len(self._decoder.flying))
+
+    @property
+    def _lanes_left(self) -> int:
+        """How many more of them may be given work now."""
+        decoder = self._decoder
+        return min(decoder.idle, self._lanes - len(decoder.flying))
+
+    def _keeps_warm(self) -> bool:
+        """Whether there is anybody to be quick for, and no heat to spare."""
+        return bool(self._streams) and not self._governor.limits.level
+
     def _room_for_recordings(self) -> bool:
         if not any(stream.live for stream in self._streams.values()):
             return True
         flying = self._decoder.flying
-        lanes = self._decoder.idle + len(flying)
-        return sum(not task.owner.live for task in flying) < max(1, lanes - 1)
+        return sum(not task.owner.live for task in flying) < max(1, self._lanes - 1)
 
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner
@@ -317,6 +358,7 @@ class Runtime:
             del self._streams[name]
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
+            self._left.set()
 
     def _count(self, stream: Stream) -> None:
         """What the session tallied since it was last looked at."""

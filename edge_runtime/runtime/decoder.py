@@ -67,6 +67,11 @@ class Decoder:
             self._engine = None
         self.idle = 0
 
+    def forget(self) -> None:
+        """Let go of the model, for good, once the lanes have ended."""
+        del self.loaded, self._loader
+        self.__dict__.pop("_meter", None)
+
     @property
     def flying(self) -> list[Task]:
         """The tasks that lanes are at."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,6 +24,9 @@ from edge_runtime.runtime.canary.breach import breach
 __all__ = ["Canary", "load"]
 
 _log = logging.getLogger(__name__)
+
+_RELEASE = "release"
+_MOMENT = 0.1  # seconds in which threads leave the frames of what they did last
 
 
 def load(config: Config, store: Store, metrics: Metrics) -> Runtime | Canary:
@@ -71,7 +75,8 @@ class Canary:
     """Two runtimes in the place of one: a share of new sessions goes to the candidate.
 
     Where that breaks a limit, it gets no new ones, and the store says why; sessions that it has
-    go on. Without a candidate all is as with one runtime; `ended` then says why there is none.
+    go on, and with the last of them it is let go. Without a candidate all is as with one runtime;
+    `ended` then says why there is none.
     """
 
     def __init__(
@@ -82,10 +87,13 @@ class Canary:
         self._limits, self._store = config.canary, store
         self._active, self._trial = active, trial
         self._sessions = 0
-        self._marking: asyncio.Task[None] | None = None
+        self._tried = None if trial is None else _Tried(trial)
+        self._running = contextlib.AsyncExitStack()
+        self._chores: list[asyncio.Task[None]] = []
         if trial is not None:
             active.runtime.lend(1 - self._limits.share)
             trial.runtime.lend(self._limits.share)
+            trial.runtime.follow(active.runtime)
 
     @property
     def model(self) -> str:
@@ -115,17 +123,17 @@ class Canary:
     @property
     def about(self) -> dict[str, Any]:
         """What serves, and how the trial stands."""
-        trial = self._trial
+        tried = self._tried
         return {
             **self._active.runtime.about,
             "canary": {
-                "variant": None if trial is None else trial.name,
-                "forced": trial is not None and trial.runtime.loaded.served.forced,
+                "variant": None if tried is None else tried.name,
+                "forced": tried is not None and tried.forced,
                 "share": self._limits.share,
                 "ended": self.ended,
                 "rejected": self.rejected,
                 "active": self._active.counts.told(),
-                "candidate": None if trial is None else trial.counts.told(),
+                "candidate": None if tried is None else tried.counts.told(),
             },
         }
 
@@ -142,16 +150,20 @@ class Canary:
         """Run both; raises what the active one raises."""
         async with contextlib.AsyncExitStack() as both:
             await both.enter_async_context(self._active.runtime.serving())
+            self._running = await both.enter_async_context(contextlib.AsyncExitStack())
             if self._trial is not None:
                 try:
-                    await both.enter_async_context(self._trial.runtime.serving())
+                    await self._running.enter_async_context(self._trial.runtime.serving())
                 except EdgeRuntimeError as error:
                     self._end(f"the candidate does not run: {error}")
             try:
                 yield self
             finally:
-                if self._marking is not None:
-                    await self._marking
+                for chore in self._chores:
+                    if chore.get_name() == _RELEASE:  # of sessions that are cut off now
+                        chore.cancel()
+                await asyncio.gather(*self._chores, return_exceptions=True)
+                self._chores.clear()
 
     def _due(self) -> bool:
         """Whether the latest session is one of the share: by count, so evenly and not by chance."""
@@ -175,11 +187,29 @@ class Canary:
     def _end(self, why: str) -> None:
         self.ended = why
         _log.critical("the trial of %s %s is over: %s", self.model, self._name, why)
+        if self._trial is not None and not self._trial.runtime.lost:
+            # A lost device is kept for good: see `Decoder`.
+            self._chores.append(asyncio.create_task(self._release(self._trial), name=_RELEASE))
+
+    async def _release(self, trial: Arm) -> None:
+        """Let go of the candidate once nobody is served by it: its memory is wanted elsewhere."""
+        await trial.runtime.idle()
+        await self._running.aclose()
+        await asyncio.sleep(_MOMENT)
+        loaded = trial.runtime.loaded
+        trial.device.retires(loaded.served.labels(loaded.name))
+        self._trial = None
+        device = loaded.device
+        trial.runtime.forget()
+        del trial, loaded
+        gc.collect()  # a model hangs on cycles, and looks small to Python
+        device.close()
+        _log.warning("the candidate %s is not in memory any more", self._name)
 
     def _reject(self, why: str) -> None:
         self.rejected = True
         self._end(why)
-        self._marking = asyncio.create_task(self._mark(why))
+        self._chores.append(asyncio.create_task(self._mark(why)))
 
     async def _mark(self, why: str) -> None:
         """Keep it from the next trial, too."""
@@ -190,4 +220,13 @@ class Canary:
 
     @property
     def _name(self) -> str:
-        return "" if self._trial is None else self._trial.name
+        return "" if self._tried is None else self._tried.name
+
+
+class _Tried:
+    """What is told of a candidate, also when it is gone."""
+
+    def __init__(self, trial: Arm) -> None:
+        self.name = trial.name
+        self.forced = trial.runtime.loaded.served.forced
+        self.counts = trial.counts

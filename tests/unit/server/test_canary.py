@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -157,6 +159,67 @@ async def test_a_breach_ends_the_trial_for_good(
     again = await house(share=0.5)
     assert "there is no candidate of made-up" in (await health(again))["canary"]["ended"]
     assert (await texts(again, turn, 1)) == said[-1:]
+
+
+async def until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")
+
+
+async def test_a_candidate_is_let_go_with_its_last_session(
+    house, calibrated, turn, read, caplog
+) -> None:
+    name, before = calibrated(candidate=True, spoil=wordy).name, lanes()
+    server = await house(share=0.5, min_sessions=2, max_length_change=0.5, max_latency_ratio=1000)
+    chain = weakref.ref(server.runtime._trial.runtime.loaded.chain)
+    clients = [await server.connect({}) for _ in "ab"]  # the second is the candidate's
+    for client in clients:
+        await read.until(client, "ready")
+    await texts(server, turn, 6)
+    assert (await health(server))["canary"]["rejected"]
+    assert chain() is not None
+    assert lanes() - before == 2
+    for client in clients:
+        await client.send_bytes(turn)
+        await client.send_json({"type": "stop"})
+        events, code = await read.rest(client)
+        assert (events[-1]["type"], code) == ("closed", 1000)
+        assert [event["text"] for event in events if event["type"] == "final"]
+    await until(lambda: "is not in memory any more" in caplog.text)
+    assert chain() is None
+    assert lanes() - before == 1
+    told = (await health(server))["canary"]
+    assert (told["variant"], told["rejected"]) == (name, True)
+    assert told["candidate"]["sessions"] >= 3
+    assert not server.metrics.value(
+        "edge_runtime_model_info", model="made-up", precision="int8", variant=name, forced="false"
+    )
+    assert all(await texts(server, turn, 2))
+
+
+async def test_a_candidate_that_does_not_run_is_let_go_at_once(
+    house, calibrated, turn, monkeypatch
+) -> None:
+    calibrated(candidate=True)
+    real, failing = Runner.warm, []
+
+    def warm(self):
+        failing.append(self.chain)
+        if len(failing) > 1:  # the active model is warmed first
+            raise DeviceError("no room", "Free some.")
+        real(self)
+
+    monkeypatch.setattr(Runner, "warm", warm)
+    server = await house(share=0.5)
+    chain = weakref.ref(failing.pop())
+    failing.clear()
+    await until(lambda: server.runtime._trial is None)
+    assert chain() is None
+    assert (await health(server))["canary"]["ended"].startswith("the candidate does not run: no")
+    assert all(await texts(server, turn, 2))
 
 
 async def test_a_candidate_whose_updates_fail_is_rejected(
