@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from edge_runtime.config import Admitting, Config, Serving
+from edge_runtime.config import Admitting, Config, Dialects, Serving
 from edge_runtime.errors import ModelMissing
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.server import Limits
@@ -55,9 +55,12 @@ async def house(host):
     """Starts servers: `await house(resume_seconds=…)`; at the end nothing must be left open."""
     started = []
 
-    async def start(limits=None, **serving):
-        # whatever keys there are on this machine
-        config = Config(serving=Serving(port=0, **serving), admitting=Admitting(keys="never"))
+    async def start(limits=None, dialects=None, **serving):
+        config = Config(
+            serving=Serving(port=0, **serving),
+            admitting=Admitting(keys="never"),  # whatever keys there are on this machine
+            dialects=Dialects(**(dialects or {})),
+        )
         started.append(
             await host(
                 config, lambda metrics: _runtime(config, metrics), limits or Limits(linger=2.0)
