@@ -86,6 +86,13 @@ class House:
 @pytest.fixture
 async def host():
     """Starts servers: `await host(config, make, limits)`; `make(metrics)` gives the runtime."""
+    async with hosts() as start:
+        yield start
+
+
+@contextlib.asynccontextmanager
+async def hosts():
+    """The same, for whoever has a server for several tests."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(config, make, limits):

@@ -115,6 +115,8 @@ def check(query: Query, languages: Sequence[str]) -> None:
         raise Wrong(
             "results are not sent to a callback", "Leave it out: they come on this connection."
         )
+    if query.get("redact", "").lower() not in {"", "false"}:  # or who asks would rely on it
+        raise Wrong("nothing is redacted here", "Leave redact out, and redact the text yourself.")
 
 
 def flag(query: Query, name: str) -> bool:

@@ -6,20 +6,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 
 import httpx
 import numpy as np
 import pytest
+import pytest_asyncio
+import soundfile
 import soxr
 from deepgram import AsyncDeepgramClient, DeepgramClient, DeepgramClientEnvironment
 from deepgram.core.api_error import ApiError
 from deepgram.core.events import EventType
 from deepgram.errors import BadRequestError
 
-# said by `deepgram-sdk` as it loads its clients
-pytestmark = pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")
+from edge_runtime.audio.codec import Decoder
+from edge_runtime.config import Admitting, Config, Serving
+from edge_runtime.engines.recipe import load_recipe
+from edge_runtime.engines.store import Store
+from edge_runtime.errors import ModelMissing
+from edge_runtime.runtime import Runtime
+from edge_runtime.server import Limits
+from tests.conftest import hosts
 
-CLIPS = ["1088-134315-0002", "1088-134315-0003", "163-122947-0006", "4640-19188-0003"]
+# said by `deepgram-sdk` as it loads its clients
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning"),
+]
+
+CLIP = "4640-19188-0003"
 SECONDS = 1.5  # of silence at the end, which ends the last turn
 
 
@@ -28,15 +43,23 @@ def where(server):
     return DeepgramClientEnvironment(base=base, production=sockets, agent=sockets, agent_rest=base)
 
 
-@pytest.fixture
-async def served(house):
-    """A server and a client of it."""
-    server = await house()
-    async with httpx.AsyncClient() as http:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served():
+    """A server for all tests, and a client of it."""
+    config = Config(serving=Serving(port=0), admitting=Admitting(keys="never"))
+    try:
+        Store().weights(load_recipe(config.serving.model))
+    except ModelMissing as missing:
+        pytest.skip(str(missing))
+    async with hosts() as start, httpx.AsyncClient() as http:
+        server = await start(
+            config, lambda metrics: Runtime(config, metrics=metrics), Limits(linger=2.0)
+        )
         yield (
             server,
             AsyncDeepgramClient(api_key="none", environment=where(server), httpx_client=http),
         )
+        assert server.runtime.sessions == 0
 
 
 def pcm(clip, rate=None):
@@ -65,15 +88,11 @@ async def talk(made, data, *, rate=16000, pace=0.0, finalize=False, **query):
     return messages
 
 
-def kind(message):
-    return message.type
-
-
 def results(messages, **wanted):
     return [
         message
         for message in messages
-        if kind(message) == "Results" and all(getattr(message, k) == v for k, v in wanted.items())
+        if message.type == "Results" and all(getattr(message, k) == v for k, v in wanted.items())
     ]
 
 
@@ -106,8 +125,8 @@ def check(messages):
             assert starts.setdefault("open", result.start) == result.start
         else:
             starts.clear()
-    assert [kind(message) for message in messages].count("Metadata") == 1
-    assert kind(messages[-1]) == "Metadata"
+    assert [message.type for message in messages].count("Metadata") == 1
+    assert messages[-1].type == "Metadata"
 
 
 async def test_texts_are_those_of_the_native_protocol(served, read, clip, clips):
@@ -135,22 +154,22 @@ async def test_texts_are_those_of_the_native_protocol(served, read, clip, clips)
 async def test_paced_like_a_microphone_words_come_while_they_are_spoken(served, clip):
     _, made = served
     messages = await talk(
-        made, pcm(clip(CLIPS[0])), pace=0.7, interim_results="true", vad_events="true",
+        made, pcm(clip(CLIP)), pace=0.7, interim_results="true", vad_events="true",
         utterance_end_ms=1000, endpointing=300,
     )  # fmt: skip
-    kinds = [kind(message) for message in messages]
+    kinds = [message.type for message in messages]
     assert kinds[0] == "SpeechStarted"
     interim, final = results(messages, is_final=False), results(messages, is_final=True)
     assert messages.index(interim[0]) < messages.index(final[0])
     last = results(messages, speech_final=True)[-1]
     at = messages.index(last)
-    assert [kind(message) for message in messages[at:]] == ["Results", "UtteranceEnd", "Metadata"]
+    assert [message.type for message in messages[at:]] == ["Results", "UtteranceEnd", "Metadata"]
     assert messages[at + 1].last_word_end == heard(last).words[-1].end
 
 
 async def test_finalize_is_answered(served, clip):
     _, made = served
-    data = pcm(clip(CLIPS[0]))
+    data = pcm(clip(CLIP))
     spoken = data[: len(data) - int(SECONDS * 32000)]
     for audio in (spoken, b""):
         messages = await talk(made, audio, finalize=True, endpointing="false")
@@ -163,7 +182,7 @@ async def test_finalize_is_answered(served, clip):
 async def test_encodings(served, read, clip, encoding, flac):
     """What the native protocol makes of the same bytes, or of the samples of the file."""
     server, made = served
-    speech = clip(CLIPS[0])
+    speech = clip(CLIP)
     query = {"encoding": encoding, "rate": speech.rate}
     if encoding == "linear32":
         data, native = speech.audio.astype("<f4").tobytes(), "pcm_f32le"
@@ -181,16 +200,16 @@ async def test_encodings(served, read, clip, encoding, flac):
     assert text(await talk(made, data, **query)) == read.text(events) != ""
 
 
-async def test_a_client_that_blocks(house, clip):
+async def test_a_client_that_blocks(served, clip):
     """The other one of the package, on a thread."""
-    server = await house()
+    server, _ = served
 
     def run():
         with httpx.Client() as http:
             made = DeepgramClient(api_key="none", environment=where(server), httpx_client=http)
             query = {"encoding": "linear16", "sample_rate": 16000}
             with made.listen.v1.connect(model="nova-3", **query) as socket:
-                socket.send_media(pcm(clip(CLIPS[0]))[:96000])
+                socket.send_media(pcm(clip(CLIP))[:96000])
                 socket.send_keep_alive()
                 socket.send_close_stream()
                 return list(socket)
@@ -235,10 +254,6 @@ async def test_what_cannot_be_taken_is_a_bad_request(served):
 
 
 def wav(clip):
-    import io
-
-    import soundfile
-
     file = io.BytesIO()
     soundfile.write(file, clip.audio, clip.rate, format="WAV", subtype="PCM_16")
     return file.getvalue()
@@ -246,8 +261,6 @@ def wav(clip):
 
 def companded(audio, encoding):
     """G.711, by the nearest of the 256 values of the decoder (ITU-T G.711)."""
-    from edge_runtime.audio.codec import Decoder
-
     value = Decoder(encoding).push(bytes(range(256)))
     order = np.argsort(value, kind="stable")
     edges = (value[order][1:] + value[order][:-1]) / 2

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_runtime.dialects import Answer, Asked
@@ -131,6 +131,7 @@ def test_endpointing_below_300_ms_ends_no_turn_sooner(endpointing, silence):
         ({"language": "fr"}, "fr"),
         ({"language": "multi"}, "en"),
         ({"callback": "https://example.com"}, "callback"),
+        ({"redact": "pii"}, "redact"),
     ],
 )
 def test_what_is_not_taken_is_refused_before_there_is_a_socket(query, said):
@@ -348,6 +349,7 @@ def test_silence_after_no_words_is_not_told():
     assert sent(dialect, 9.0) == []
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([
