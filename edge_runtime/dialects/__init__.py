@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edge_runtime.config import Dialects
-from edge_runtime.dialects.base import Act, Answer, Asked, Dialect, Said, Way, Wire
+from edge_runtime.dialects.base import Act, Answer, Asked, Dialect, Framed, Said, Way, Wire
 from edge_runtime.dialects.recorded import Body, Fields, Recorded
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Body",
     "Dialect",
     "Fields",
+    "Framed",
     "Page",
     "Recorded",
     "Said",
@@ -23,6 +24,7 @@ __all__ = [
     "pages",
     "ports",
     "sockets",
+    "streams",
     "uploads",
 ]
 
@@ -59,6 +61,16 @@ def ports(config: Dialects) -> dict[int, type[Dialect]]:
         from edge_runtime.dialects.whisper_live import WhisperLive
 
         found[config.whisper_live_port] = WhisperLive
+    return found
+
+
+def streams(config: Dialects) -> dict[int, type[Framed]]:
+    """The dialects that are spoken on plain connections, by their ports."""
+    found: dict[int, type[Framed]] = {}
+    if config.wyoming_port:
+        from edge_runtime.dialects.wyoming.asr import Wyoming
+
+        found[config.wyoming_port] = Wyoming
     return found
 
 

@@ -71,6 +71,9 @@ class Dialect:
     """Seconds without a message after which what was heard gets its final: for clients that fall
     silent at the end of a file, and say so only when they have its text."""
 
+    again: ClassVar[bool] = False
+    """After a `Stop` and its `Closed`, a client may begin another session on the connection."""
+
     silence: ClassVar[float | None] = None
     """Seconds without a message that end a session; None: as many as the server is set to."""
 
@@ -112,4 +115,21 @@ class Dialect:
 
     def write(self, said: Said) -> list[Wire]:
         """What the client is told of an event or an answer; often nothing."""
+        raise NotImplementedError
+
+
+class Framed(Dialect):
+    """One that is spoken on a plain connection, and carries no key.
+
+    A message is a line, as long as `line` bytes, and what follows it; `read` gets both.
+    """
+
+    line: ClassVar[int] = 1 << 16
+
+    service: ClassVar[str]
+    """The type by which it is announced to the network (DNS-SD)."""
+
+    @staticmethod
+    def following(line: bytes) -> int:
+        """Bytes of the message that follow its line; raises `ProtocolError`."""
         raise NotImplementedError

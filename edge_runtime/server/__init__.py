@@ -15,6 +15,7 @@ from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
 from edge_runtime.server import health, page, routes, tls
 from edge_runtime.server.address import listen, url
+from edge_runtime.server.announcement import announced
 from edge_runtime.server.base import Limits, Runtime
 from edge_runtime.server.conversation import handler
 from edge_runtime.server.door import DOORS, Door, door_of
@@ -25,6 +26,7 @@ from edge_runtime.server.parking import Parking
 from edge_runtime.server.ports import own_ports
 from edge_runtime.server.runner import runner
 from edge_runtime.server.state import STATE, State
+from edge_runtime.server.tcp import plain_ports
 
 __all__ = ["Limits", "State", "create_app", "hosting", "serve"]
 
@@ -85,16 +87,19 @@ async def hosting(
         ]
         for site in sites:
             await site.start()
-        async with own_ports(app, context) as others:
+        async with own_ports(app, context) as others, plain_ports(app) as plain:
             runtime = await asyncio.to_thread(load)
             async with runtime.serving():
                 state.runtime = runtime
                 try:
-                    yield url(sockets, secure=context is not None), runtime
+                    async with announced(plain, state.config.dialects.wyoming_announce):
+                        yield url(sockets, secure=context is not None), runtime
                 finally:
                     state.closing = True
                     for site in [*sites, *others]:
                         await site.stop()
+                    for listener in plain:
+                        await listener.stop()
                     await state.parking.finish(state.limits.grace)
     finally:
         await running.cleanup()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -15,6 +14,7 @@ from edge_runtime.server.guest import Guest
 from edge_runtime.server.line import Line
 from edge_runtime.server.reception import admit, welcome
 from edge_runtime.server.state import STATE, State
+from edge_runtime.server.transport import Transport
 from edge_runtime.server.websocket import WebSocket
 
 
@@ -40,7 +40,7 @@ def handler(
             protocols=dialect.protocols,
         )
         await socket.prepare(request)
-        await converse(Line(WebSocket(socket, request, state.limits), state, dialect), state)
+        await converse(WebSocket(socket, request, state.limits), state, dialect)
         return socket
 
     return handle
@@ -59,50 +59,71 @@ def asked(request: web.Request) -> Asked:
     )
 
 
-async def converse(line: Line, state: State) -> None:
-    """Serve one client until its session is over or it vanishes."""
-    try:
+async def converse(transport: Transport, state: State, dialect: Dialect) -> None:
+    """Serve one client until its sessions are over or it vanishes; each has a line of its own."""
+    again = False
+    while not (again and state.closing):
+        line = Line(transport, state, dialect)
         try:
-            guest, acts = await _greet(line, state)
-        except ProtocolError as error:
-            state.metrics.refused(error.code)
-            state.metrics.dialects.refused(line.dialect.name, error.code)
-            line.release()
-            await line.refuse(error)
-            return
-        if guest is None:
-            return
-        try:
-            await line.serve(guest, acts)
+            again = await _serve(line, state, again)
+        except ConnectionError:
+            return  # gone before its session was open
         finally:
-            state.parking.leave(guest, line)
-    except ConnectionError:
-        return  # gone before its session was open
+            line.release()
+        if not again:
+            return
+    await transport.close(1001, "")
+
+
+async def turn_away(line: Line, error: ProtocolError, state: State) -> None:
+    """Say why there is no session, and close."""
+    state.metrics.refused(error.code)
+    state.metrics.dialects.refused(line.dialect.name, error.code)
+    line.release()
+    await line.refuse(error)
+
+
+async def _serve(line: Line, state: State, again: bool) -> bool:
+    """One session, from its greeting on; true where another may follow."""
+    try:
+        guest, acts = await _greet(line, state, again)
+    except ProtocolError as error:
+        await turn_away(line, error, state)
+        return False
+    if guest is None:
+        return False
+    try:
+        return await line.serve(guest, acts)
     finally:
-        line.release()
+        state.parking.leave(guest, line)
 
 
-async def _greet(line: Line, state: State) -> tuple[Guest | None, list[Act]]:
+async def _greet(line: Line, state: State, again: bool) -> tuple[Guest | None, list[Act]]:
     """The guest that the client asks for, and what it asked for with it.
 
-    None where it vanished. Answers go out at once: there are no events yet.
+    None where it vanished, or wants no other session. Answers go out at once: there are no
+    events yet.
     """
     dialect = line.dialect
     if dialect.patient:
         welcome(state)  # rather than after its first audio
-    patience = line.patience if dialect.patient else state.limits.hello
+    idle = line.patience
+    patience = idle if dialect.patient or again else state.limits.hello
     acts: list[Act] | None = dialect.hello()
     while acts is not None:
         for index, act in enumerate(acts):
             if isinstance(act, Start):
                 return await admit(act, line, state), acts[index + 1 :]
             assert isinstance(act, Answer), "no session is open"
-            await line.send(act, time.monotonic())
+            await line.answer(act)
         try:
             acts = await line.receive(patience)
         except asyncio.TimeoutError:
+            if again:
+                break
             raise (
                 dialect.silent()
                 or ProtocolError("start_first", f"no message within {patience:g} s", dialect.begin)
             ) from None
+        patience = idle
     return None, []

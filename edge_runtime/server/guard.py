@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from aiohttp import web
 
 from edge_runtime.config import Config
+from edge_runtime.config.dialects import Network
 from edge_runtime.errors import ConfigError, NotAdmitted
 from edge_runtime.metrics import Metrics
 from edge_runtime.server.address import is_local
@@ -126,21 +128,36 @@ class Guard:
         await asyncio.gather(task, return_exceptions=True)
 
     @contextlib.contextmanager
-    def visit(self, address: str) -> Iterator[None]:
-        """A session of `address` by a protocol of its own port, which carries no key.
+    def visit(self, address: str, dialect: str, clients: Sequence[Network] = ()) -> Iterator[None]:
+        """A connection from `address` in a protocol of its own port, which carries no key.
 
-        Raises `NotAdmitted`.
+        Where keys are needed, it is for this machine and for `clients`. Raises `NotAdmitted`.
         """
         local = is_local(address)
-        if not local and self.needs_keys:
-            raise _no_key("this protocol carries no key: it is for programs of this machine")
-        if not local:
-            self._visits.enter(address, time.monotonic())
+        try:
+            if not local:
+                self._check_listed(address, clients)
+                self._visits.enter(address, time.monotonic())
+        except NotAdmitted as refusal:
+            if self._seldom(refusal.code):
+                _log.info("%s from %s: %s", dialect, address, refusal.message)
+            raise
+        _log.info("%s from %s", dialect, address)
         try:
             yield
         finally:
             if not local:
                 self._visits.leave(address)
+
+    def _check_listed(self, address: str, clients: Sequence[Network]) -> None:
+        known = ipaddress.ip_address(address.partition("%")[0])  # without the link's name
+        if self.needs_keys and not any(known in network for network in clients):
+            raise NotAdmitted(
+                "key_missing",
+                "this protocol carries no key, and this machine is none of those listed",
+                "Add its address to wyoming_clients of [dialects], on the server.",
+                401,
+            )
 
     def _known(self) -> tuple[Key, ...] | None:
         """Every key; None where the file cannot be read: then those before are good still."""

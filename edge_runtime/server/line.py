@@ -12,7 +12,7 @@ from edge_runtime.events import Closed, Error, Flush, Stop
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.outside import discreet
 from edge_runtime.server.state import State
-from edge_runtime.server.websocket import Transport, apart
+from edge_runtime.server.transport import Transport, apart, too_big, within
 
 
 class Line:
@@ -25,6 +25,7 @@ class Line:
         self._given_up = asyncio.Event()
         self._released = asyncio.Event()
         self._stuck = asyncio.Event()
+        self._stopped = False  # the client asked for the end
 
     @property
     def patience(self) -> float:
@@ -43,12 +44,7 @@ class Line:
         self._state.metrics.received(size)
         most = self._state.config.serving.max_message_bytes
         if size > most:
-            raise ProtocolError(
-                "too_big",
-                f"a message of {size} bytes; at most {most} are taken",
-                "Send audio in smaller messages: 100 ms each is a good size.",
-                1009,
-            )
+            raise too_big(size, most)
         if message.binary:
             return self.dialect.hear(message.data)
         return self.dialect.read(message.data)
@@ -62,6 +58,14 @@ class Line:
         waited = time.monotonic() - made
         self._state.metrics.sent(said, size, waited)
         self._state.metrics.dialects.sent(self.dialect.name, said, waited)
+
+    async def answer(self, said: Answer) -> None:
+        """Send what was said before there is a session; raises `ConnectionError`."""
+        try:
+            await within(self._state.limits.blocked, self.send(said, time.monotonic()))
+        except asyncio.TimeoutError:
+            await self._shake_off()
+            raise ConnectionResetError("the client does not read") from None
 
     async def refuse(self, error: ProtocolError) -> None:
         """Say what is wrong before a session begins, and close."""
@@ -78,19 +82,24 @@ class Line:
         """The guest, if there was one, is not touched any more."""
         self._released.set()
 
-    async def serve(self, guest: Guest, acts: list[Act]) -> None:
+    async def serve(self, guest: Guest, acts: list[Act]) -> bool:
         """Carry audio in and events out until the session is over or the client has gone.
 
-        `acts` are what was asked for together with the session.
+        `acts` are what was asked for together with the session. True where the client may
+        begin another session on the connection: else it is closed.
         """
         end = await self._carry(guest, acts)
         self.release()
+        if end == "over" and self._stopped and self.dialect.again and guest.close_code == 1000:
+            self._state.parking.dismiss(guest)
+            return True
         if end == "given up":
             await self._transport.close(1001, "resumed elsewhere")
         elif end == "slow":
             await self._shake_off()
         elif end == "over" and await self._transport.close(guest.close_code, guest.close_reason):
             self._state.parking.dismiss(guest)
+        return False
 
     async def _carry(
         self, guest: Guest, acts: list[Act]
@@ -107,6 +116,7 @@ class Line:
                 ending = reading.result()
                 if ending is None:
                     return "gone"
+                self._stopped = ending == "stop"
                 await guest.finish(ending)
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if given_up.done():

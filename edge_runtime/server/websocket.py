@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
 from edge_runtime.dialects import Wire
 from edge_runtime.server.base import Limits
-
-
-@dataclass(frozen=True)
-class Message:
-    """What came in: the bytes of a text, or binary ones."""
-
-    data: bytes
-    binary: bool
-
-
-class Transport(Protocol):
-    """Where a line's messages come from and go to."""
-
-    async def receive(self, seconds: float | None) -> Message | None:
-        """The next message, None once the client has gone.
-
-        Raises `asyncio.TimeoutError` after `seconds`.
-        """
-
-    async def send(self, wire: Wire) -> None:
-        """Send a message; waits while none is taken. Raises `ConnectionError`."""
-
-    async def close(self, code: int, reason: str) -> bool:
-        """Close; true where the client answered, so has everything that was sent before."""
+from edge_runtime.server.transport import Message, apart
 
 
 class WebSocket:
@@ -72,15 +46,3 @@ class WebSocket:
         if transport is not None:
             transport.abort()
         return False
-
-
-async def apart(work: Coroutine[Any, Any, Any], seconds: float) -> None:
-    """Do it for so long at most, in a task of its own.
-
-    A sender that was cancelled while it waited for room leaves the connection with a
-    cancelled future; whoever waits for room next is cancelled as well. Not we.
-    """
-    task = asyncio.create_task(work)
-    await asyncio.wait({task}, timeout=seconds)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

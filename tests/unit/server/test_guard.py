@@ -6,6 +6,7 @@ import ast
 import asyncio
 import contextlib
 import io
+import ipaddress
 import logging
 import re
 import socket
@@ -428,13 +429,17 @@ async def test_a_server_for_everybody_without_a_key_never_listens(keys):
 async def test_a_protocol_that_carries_no_key_is_for_this_machine(house, keys):
     server = await house(admitting={"sessions_per_address": 1})
     visit = server.app[GUARD].visit
-    with visit("192.0.2.1"), pytest.raises(guard.NotAdmitted, match="sessions open"):
-        visit("192.0.2.1").__enter__()
+    with visit("192.0.2.1", "x"), pytest.raises(guard.NotAdmitted, match="sessions open"):
+        visit("192.0.2.1", "x").__enter__()
     keys.add("phone")
-    with visit("127.0.0.1"), visit("::1"):
+    with visit("127.0.0.1", "x"), visit("::1", "x"):
         pass
-    with pytest.raises(guard.NotAdmitted, match="carries no key"):
-        visit("192.0.2.1").__enter__()
+    listed = [ipaddress.ip_network("192.0.2.0/24"), ipaddress.ip_network("fe80::/10")]
+    with visit("192.0.2.1", "x", listed), visit("fe80::1%eth0", "x", listed):
+        pass
+    for address in ("192.0.3.1", "2001:db8::1"):
+        with pytest.raises(guard.NotAdmitted, match="carries no key"):
+            visit(address, "x", listed).__enter__()
 
 
 def test_the_name_of_a_key_counts_up_to_a_hundred():
