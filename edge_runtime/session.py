@@ -152,6 +152,10 @@ class Session:
 
     # -- decoding
 
+    def pace(self, hop: float) -> None:
+        """Ask for partials `hop` times as seldom from the next one on; finals come as ever."""
+        self._segments.pace = hop
+
     @property
     def waiting(self) -> int:
         """Closed segments whose final is still to be decoded."""

@@ -10,6 +10,7 @@ from edge_runtime.config.computing import Computing
 from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.listening import Listening
+from edge_runtime.config.power import Power
 from edge_runtime.config.serving import Serving
 from edge_runtime.config.updating import Updating
 
@@ -28,6 +29,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     updating: Updating = Updating()
     guarding: Guarding = Guarding()
     canary: Canary = Canary()
+    power: Power = Power()
     dialects: Dialects = Dialects()
     given: frozenset[str] = frozenset()
 

@@ -36,6 +36,8 @@ class Segments:
         self.open: Segment | None = None
         self.closed = False
         self.tally = Tally()
+        self.pace = 1.0
+        """Times as long as hops are made: a device that gets hot is asked less often."""
         self._session = session
         self._reader = reader
         self._rate = reader.model.shape.rate
@@ -249,10 +251,11 @@ class Segments:
         """Samples until the next partial: short until something is shown, then by the cost."""
         updating = self._updating
         if not segment.shown:
-            return self._samples(updating.retry_ms)
-        return max(
+            return int(self.pace * self._samples(updating.retry_ms))
+        hop = max(
             self._samples(updating.hop_ms), int(updating.hop_factor * cost.busy * self._rate)
         )
+        return int(self.pace * hop)
 
     def _partial(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
         if not self._partials:

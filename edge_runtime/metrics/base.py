@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from edge_runtime.metrics.device import DeviceMetrics
     from edge_runtime.metrics.metrics import Cost
+    from edge_runtime.metrics.power import PowerMetrics
 
 
 class RuntimeMetrics(Protocol):
     """As `Metrics` has it."""
 
     device: DeviceMetrics
+    power: PowerMetrics
 
     def update(self, purpose: str, cost: Cost) -> None: ...
 

@@ -11,6 +11,7 @@ from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.dialects import DialectMetrics
+from edge_runtime.metrics.power import PowerMetrics
 from edge_runtime.metrics.recent import RecentUpdates
 from edge_runtime.metrics.variants import VariantMetrics
 
@@ -44,7 +45,7 @@ class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
     `device` has those of the device, `dialects` those of each protocol, `variants`
-    those of a trial; `recent` remembers the last updates one by one.
+    those of a trial, `power` heat and power; `recent` remembers the last updates one by one.
     """
 
     def __init__(self) -> None:
@@ -96,6 +97,7 @@ class Metrics:
         self.device = DeviceMetrics(registry)
         self.dialects = DialectMetrics(registry)
         self.variants = VariantMetrics(registry)
+        self.power = PowerMetrics(registry)
         self.recent = RecentUpdates()
         self._conflicts = Counter(
             "edge_runtime_stable_conflicts",

@@ -30,6 +30,7 @@ class Arm:
     ) -> None:
         """Loads the active model, or the variant on `trial`; raises what `Runtime` raises."""
         self.device = metrics.device
+        self.power = metrics.power
         self.counts = Counts()
         self._all = metrics
         self.runtime = Runtime(config, store=store, metrics=self, trial=trial)

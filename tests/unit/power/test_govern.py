@@ -1,0 +1,203 @@
+"""Limits along heating curves: in time, not rocking, and back to full."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge_runtime.config import Power
+from edge_runtime.power import FULL, Limits, Readings, govern
+from edge_runtime.power.govern import LATER, tightest
+from edge_runtime.power.limits import LANES, LEVELS, hop_of
+from edge_runtime.power.readings import Mode, Zone
+from tests.unit.power.heating import Board, changes, follow, run, zones
+
+HOUR = 3600.0
+
+boards = st.builds(
+    Board,
+    ambient=st.floats(10, 60),
+    resistance=st.floats(0.8, 2.0),
+    tau=st.floats(60, 900),
+    idle=st.floats(3, 8),
+    ours=st.floats(5, 40),
+    throttles=st.sampled_from([95.0, 99.0, 104.5]),
+    grain=st.sampled_from([0.03125, 0.5, 1.0]),
+)
+
+
+@given(board=boards, others=st.floats(20, 60))
+@settings(max_examples=25, deadline=None)
+def test_limits_come_before_the_board_throttles(board, others):
+    """Also where others heat it, whom we cannot slow down: we have given way by then."""
+    moments = run(replace(board, idle=others), HOUR / 2, start=45.0)
+    throttled = [each for each in moments if each.celsius >= board.throttles]
+    assert all(each.limits.level == LEVELS for each in throttled)
+
+
+@given(board=boards)
+@settings(max_examples=25, deadline=None)
+def test_a_board_that_our_load_heats_never_throttles(board):
+    """Where the last level would keep it well below, and it begins cool."""
+    cold, spare = board.steady(ours=0.0), Power().margin
+    if cold > board.throttles - spare or board.steady(Power().slowest) > board.throttles - 4:
+        return
+    assert max(each.celsius for each in run(board, HOUR)) < board.throttles
+
+
+@given(board=boards)
+@settings(max_examples=12, deadline=None)
+def test_no_board_is_rocked(board):
+    moments = run(board, 4 * HOUR, Power(period_seconds=10.0))
+    at = changes(moments)
+    assert all(later - earlier >= 60 for earlier, later in pairwise(at))
+    # a wait that doubles up to a quarter of an hour, and both ways to go
+    assert len([second for second in at if second > HOUR]) <= 2 * 3 * HOUR / LATER + 4
+
+
+@given(
+    noise=st.lists(st.floats(20, 120, allow_nan=False), min_size=60, max_size=200),
+    period=st.sampled_from([0.5, 2.0, 10.0]),
+)
+@settings(max_examples=40, deadline=None)
+def test_whatever_the_curve_limits_change_once_a_minute_at_most(noise, period):
+    moments = follow(
+        [(count * period, celsius) for count, celsius in enumerate(noise)],
+        Power(period_seconds=period),
+    )
+    assert all(later - earlier >= 60 for earlier, later in pairwise(changes(moments)))
+    for each in moments:
+        limits = each.limits
+        assert 0 <= limits.level <= LEVELS
+        assert limits.hop == hop_of(limits.level, 4.0)
+        assert limits.lanes == LANES[limits.level]
+        assert (limits.why is None) == (limits.level == 0)
+
+
+@given(steps=st.lists(st.floats(0.0, 0.16), min_size=400, max_size=400))
+@settings(max_examples=25, deadline=None)
+def test_any_rise_that_takes_its_time_is_met_before_the_point(steps):
+    """Up to 0.08 K a second, whatever its course: limits, and all of them, before 99 °C."""
+    celsius, curve = 75.0, []
+    for count, step in enumerate(steps):
+        celsius += step
+        curve.append((2.0 * count, celsius))
+    hot = [each.limits.level for each in follow(curve) if each.celsius >= 98.5]
+    assert min(hot, default=LEVELS) >= 2
+
+
+@given(board=boards, busy=st.floats(600, 2400))
+@settings(max_examples=12, deadline=None)
+def test_a_board_that_cools_is_given_all_again(board, busy):
+    if board.steady(ours=0.0) > board.throttles - 15:
+        return
+    moments = run(board, busy + 2 * HOUR, load=lambda at: float(at < busy))
+    assert moments[-1].limits.level == 0
+    assert moments[-1].limits.hop == moments[-1].limits.lanes == 1.0
+
+
+@pytest.mark.parametrize(
+    ("board", "levels"),
+    [
+        # an Orin NX in open air (see heating.py) stays below the margin
+        (Board(ambient=25, resistance=1.35, idle=4.6, ours=24.4), {0}),
+        # the same in a closed box
+        (Board(ambient=62, resistance=1.35, idle=4.6, ours=24.4), {1, 2}),
+        # Thor with the fan it comes with: 109 °C under another's load, and it throttles there
+        (Board(ambient=25, resistance=0.9, idle=90, ours=10, throttles=104.5), {3}),
+    ],
+)
+def test_known_boards_settle(board, levels):
+    moments = run(board, 4 * HOUR, start=45.0)
+    last = [each for each in moments if each.at > 3 * HOUR]
+    assert {each.limits.level for each in last} <= levels
+    assert len(changes(last)) <= 2
+
+
+def test_a_recorded_soak_is_left_alone():
+    """The 45 minutes that were published of an Orin NX: 58 °C at rest, 91 °C in the end."""
+    soak = [(2.0 * count, 91 - 33 * math.exp(-count / 150)) for count in range(1350)]
+    assert max(each.limits.level for each in follow(soak, throttles=104.5)) == 0
+    levels = [each.limits.level for each in follow(soak, throttles=99.0)]
+    assert levels[0] == 0
+    assert levels[-1] == 1, "8 K are left"
+
+
+def test_the_way_back_gets_longer_where_heat_returns():
+    """A board that is too hot at full power and cool at the first level."""
+    board = Board(ambient=40, resistance=1.9, tau=120, idle=5, ours=22, throttles=99)
+    assert board.steady() > 89
+    assert board.steady(hop_of(1, 4.0)) < 86
+    at = changes(run(board, 6 * HOUR))
+    cycles = [later - earlier for earlier, later in pairwise(at[::2])]
+    assert cycles[0] < cycles[-1]
+    assert cycles[-1] >= LATER
+
+
+def test_a_board_that_throttles_gets_the_last_level_at_once():
+    (only,) = follow([(0.0, 60.0)], throttled=("gpu",))
+    assert only.limits == Limits(3, 4.0, 0.0, "the board throttles: gpu", 0.0, 60.0)
+
+
+def test_a_frugal_power_mode_is_the_first_level():
+    mode = Mode(3, "7W", 0.4)
+    (only,) = follow([(0.0, 40.0)], mode=mode)
+    assert only.limits.level == 1
+    assert only.limits.why == "power mode 7W leaves the GPU 40% of its clock"
+    for share in (None, 0.6, 1.0):
+        (only,) = follow([(0.0, 40.0)], mode=Mode(0, "15W", share))
+        assert only.limits is FULL
+    (only,) = follow([(0.0, 40.0)], Power(modes=False), mode=mode)
+    assert only.limits is FULL
+    (only,) = follow([(0.0, 98.0)], mode=mode)
+    assert only.limits.level == 3
+
+
+def test_the_why_names_zone_heat_and_point():
+    (only,) = follow([(0.0, 91.5)])
+    assert only.limits.why == "tj-thermal is at 91.5 °C; it throttles at 99"
+    rising = follow([(2.0 * count, 80 + 0.2 * count) for count in range(20)])
+    assert "+6.0 K a minute; it throttles at 99" in (rising[-1].limits.why or "")
+
+
+def test_one_hot_second_is_no_rise():
+    curve = [(2.0 * count, 60.0 + 8.0 * (count == 5)) for count in range(20)]
+    assert {each.limits.level for each in follow(curve)} == {0}
+
+
+def test_without_sensors_there_are_no_limits():
+    power = Power()
+    assert govern([Readings(0.0)], FULL, power) is FULL
+    bare = Readings(0.0, (Zone("Tboard", 120.0),))
+    assert govern([bare], FULL, power) is FULL
+    assert govern([bare], FULL, Power(throttle_celsius=80.0)) is FULL, "it tells no trip"
+    hot = Limits(2, 2.5, 0.5, "heat", 0.0, 60.0)
+    after = govern([Readings(61.0)], hot, power)
+    assert (after.level, after.why) == (1, "no sensor tells of heat")
+
+
+def test_the_owner_may_say_where_it_throttles():
+    (only,) = follow([(0.0, 78.0)], Power(throttle_celsius=80.0))
+    assert only.limits.level == 3
+    room = tightest([Readings(0.0, zones(78.0))], 80.0)
+    assert room is not None
+    assert room.kelvin == 2.0
+
+
+def test_hop_and_lanes_by_level():
+    assert [round(hop_of(level, 4.0), 2) for level in range(4)] == [1.0, 1.59, 2.52, 4.0]
+    assert [Limits(3, lanes=0.0).most(n) for n in (0, 1, 2, 8)] == [1, 1, 1, 1]
+    assert [Limits(1, lanes=0.75).most(n) for n in (1, 2, 4, 8)] == [1, 1, 3, 6]
+    assert [FULL.most(n) for n in (1, 2, 4)] == [1, 2, 4]
+
+
+def test_the_same_readings_give_the_same_limits():
+    recent = [Readings(float(count), zones(85 + 0.3 * count)) for count in range(30)]
+    copy = list(recent)
+    assert govern(recent, FULL, Power()) == govern(recent, FULL, Power())
+    assert recent == copy
