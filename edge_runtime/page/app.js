@@ -3,7 +3,7 @@
 import { Charts } from "./charts.js";
 import { onDrop } from "./drop.js";
 import { RATE, decode } from "./file.js";
-import { Figures, sensors } from "./figures.js";
+import { Figures } from "./figures.js";
 import { facts } from "./facts.js";
 import { KeyDialog } from "./keydialog.js";
 import { Microphone } from "./microphone.js";
@@ -208,7 +208,7 @@ const STATES = { ok: "Ready", loading: "Loading the model", closing: "Shutting d
 function told({ health, samples, updates, ...since }) {
   const partly = health.sessions === undefined;
   state(health.status, partly ? STATES[health.status] : `${STATES[health.status]} · ${health.device}`);
-  at("facts").replaceChildren(...facts(health, samples && power(samples)));
+  at("facts").replaceChildren(...facts(health));
   at("no-figures").hidden = Boolean(samples);
   if (samples) charts.add({ samples, ...since });
   if (updates) waterfall.show(updates);
@@ -216,10 +216,6 @@ function told({ health, samples, updates, ...since }) {
     needsKey = true;
     note("This server asks for a key: enter it above.");
   } else if (!partly && needsKey && !session) note("");
-}
-
-function power(samples) {
-  return { watts: sensors(samples, "watts"), celsius: sensors(samples, "celsius") };
 }
 
 function state(name, text) {

@@ -1,6 +1,6 @@
 // What the figures were in the last half hour, kept in this page alone.
 
-import { STAGES, sensors, sum } from "./figures.js";
+import { STAGES, sum } from "./figures.js";
 
 const KEPT = 900; // points: half an hour at two seconds
 const WINDOW = 300; // s shown, and as much of them as there was in the first minutes
@@ -16,11 +16,11 @@ const gauge = (name, scale = 1) => ({ samples }) => [sum(samples, name) * scale]
 const CHARTS = [
   ["Sessions", "open", 0, { open: "--line" }, gauge("edge_runtime_sessions_open")],
   ["Update, mean", "ms", 0, stacked(), stages],
-  ["Audio taken in", "s each second", 1, { audio: "--line" }, perSecond("edge_runtime_audio_seconds_total")],
+  ["Audio", "× real time", 1, { audio: "--line" }, perSecond("edge_runtime_audio_seconds_total")],
   ["Processor", "cores", 2, { cores: "--line" }, perSecond("edge_runtime_process_cpu_seconds_total")],
   ["Memory", "MB", 0, { resident: "--line" }, gauge("edge_runtime_process_resident_memory_bytes", 1e-6)],
-  ["Power", "W", 1, { power: "--line" }, sensed("watts")],
-  ["Hottest", "°C", 0, { heat: "--line" }, sensed("celsius")],
+  ["Power", "W", 1, { power: "--line" }, watts],
+  ["Hottest", "°C", 0, { heat: "--line" }, hottest],
 ];
 
 function stacked() {
@@ -41,12 +41,18 @@ function stages({ grown }) {
   return heights.reverse();
 }
 
-function sensed(unit) {
-  const join = unit === "watts" ? (all) => all.reduce((a, b) => a + b, 0) : (all) => Math.max(...all);
-  return ({ samples }) => {
-    const values = sensors(samples, unit).map(([, value]) => value);
-    return [values.length ? join(values) : undefined];
-  };
+// Of the board, or else of the processor by its own counter; undefined where neither is read.
+function watts({ samples, grown, seconds }) {
+  const board = samples.get("edge_runtime_power_watts")?.find(({ labels }) => labels.rail === "board");
+  if (board) return [board.value];
+  if (!samples.get("edge_runtime_energy_joules_total")?.length) return [undefined];
+  const joules = grown("edge_runtime_energy_joules_total");
+  return [joules === null ? null : joules / seconds];
+}
+
+function hottest({ samples }) {
+  const zones = samples.get("edge_runtime_temperature_celsius") ?? [];
+  return [zones.length ? Math.max(...zones.map(({ value }) => value)) : undefined];
 }
 
 export class Charts {
@@ -104,10 +110,10 @@ class Chart {
       line.push(values[n] ?? null);
       if (line.length > kept) line.shift();
     });
-    this._plot.setData([times, ...this._data], false);
     const end = times.at(-1);
+    this._plot.setData([times.map((time) => time - end), ...this._data], false);
     const shown = Math.min(WINDOW, Math.max(60, end - times[0]));
-    this._plot.setScale("x", { min: end - shown, max: end });
+    this._plot.setScale("x", { min: -shown, max: 0 });
     this._tell(times.length - 1);
     const known = this._data[0].filter((value) => value !== null);
     this._canvas.setAttribute(
@@ -144,16 +150,17 @@ class Chart {
       width: this._canvas.clientWidth || 300,
       height: HEIGHT,
       legend: hidden,
-      padding: [8, 2, 0, 0],
+      padding: [8, 14, 0, 0],
       cursor: { y: false, points: hidden, drag: { x: false, y: false } },
-      scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.15, 10 ** -this.digits * 4)] } },
+      scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(most * 1.15, 10 ** -this.digits * 4)] } },
       axes: [
         {
           ...axis,
           grid: hidden,
           ticks: hidden,
-          values: (_, times) => times.map((time) => ago(time)),
-          space: 90,
+          incrs: [15, 30, 60, 120],
+          values: (_, times) => times.map(ago),
+          space: 60,
         },
         {
           ...axis,
@@ -170,6 +177,8 @@ class Chart {
           stroke: () => colour(name),
           fill: () => colour(names.length > 1 ? name : "--under"),
           width: names.length > 1 ? 0 : 1.5,
+          // each mean stands for itself: between two of them nothing was decoded, perhaps
+          paths: names.length > 1 ? uPlot.paths.bars({ size: [0.8, 12] }) : undefined,
           points: hidden,
         })),
       ],
@@ -182,5 +191,7 @@ class Chart {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-const ago = (time) =>
-  new Date(time * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+const ago = (seconds) => {
+  if (seconds > -1) return "now";
+  return seconds % 60 ? `−${-seconds} s` : `−${-seconds / 60} min`;
+};

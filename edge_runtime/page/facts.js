@@ -1,6 +1,6 @@
 // What the server says of itself, as rows of a list.
 
-export function facts(health, power) {
+export function facts(health) {
   const known = health.sessions !== undefined;
   const rows = known
     ? [
@@ -13,8 +13,10 @@ export function facts(health, power) {
         ["Lost", health.lost, "warn"],
         ["Not used", health.variant_unused, "warn"],
         ["Running for", duration(health.uptime)],
-        ["Power", power && readings(power.watts, "W", 1)],
-        ["Heat", power && readings(power.celsius, "°C", 0)],
+        ["Power", power(health.power)],
+        ["Heat", heat(health.power)],
+        ["Throttled", health.power?.throttled.join(", "), "warn"],
+        ["Gives way", health.power?.limit.why, "warn"],
       ]
     : [["", "Model, device and sessions are told to whoever has a key."]];
   rows.push(["Version", health.version]);
@@ -31,17 +33,25 @@ function row([name, told, kind]) {
 }
 
 function sessions({ open, parked, max }) {
-  return `${open} of ${max}${parked ? `, ${parked} waiting for their client` : ""}`;
+  return `${open} of ${max}${parked ? `, ${parked} parked` : ""}`;
 }
 
 function trial({ variant, share, ended }) {
   return ended ? `${variant}: ${ended}` : `${variant}, ${Math.round(share * 100)} % of sessions`;
 }
 
-function readings(all, unit, digits) {
-  return all.length
-    ? all.map(([name, value]) => `${name} ${value.toFixed(digits)} ${unit}`).join(", ")
-    : "no sensor is read";
+const NONE = "no sensor is read";
+
+function power(read) {
+  const said = [];
+  if (read && read.watts !== null) said.push(`${read.watts.toFixed(1)} W`);
+  if (read?.mode) said.push(`mode ${read.mode}`);
+  return said.join(", ") || NONE;
+}
+
+function heat(read) {
+  const zones = Object.entries(read?.temperatures ?? {}).sort(([, one], [, other]) => other - one);
+  return zones.length ? `${zones[0][1].toFixed(0)} °C, ${zones[0][0]}` : NONE;
 }
 
 function duration(seconds) {

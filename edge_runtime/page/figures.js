@@ -76,15 +76,3 @@ export function sum(samples, name, labels = {}) {
     .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
     .reduce((total, { value }) => total + value, 0);
 }
-
-// Gauges of a unit that the server's sensors give, such as "watts": [[sensor, value], …]
-export function sensors(samples, unit) {
-  return [...samples.entries()]
-    .filter(([name]) => name.endsWith(`_${unit}`))
-    .flatMap(([name, all]) =>
-      all.map(({ labels, value }) => [Object.values(labels).join(" ") || plain(name, unit), value]),
-    );
-}
-
-const plain = (name, unit) =>
-  name.replace("edge_runtime_", "").replace(`_${unit}`, "").replaceAll("_", " ");

@@ -70,9 +70,10 @@ export class Transcript {
 
   _redraw() {
     const { stable, unstable } = this._says;
+    const [space] = /^\s*/.exec(unstable); // not to be underlined
     this._live.replaceChildren(
-      element("span", "stable", stable),
-      element("span", "unstable", unstable),
+      element("span", "stable", stable + space),
+      element("span", "unstable", unstable.slice(space.length)),
     );
     this._live.hidden = !this._open;
     this._changed();

@@ -89,20 +89,27 @@ def onset(path, pieces):
 
 
 VIEWS = {
-    "page-desktop-dark": {"width": 1280, "height": 960, "deviceScaleFactor": 1, "mobile": False},
+    "page-desktop-dark": {"width": 1280, "height": 910, "deviceScaleFactor": 1, "mobile": False},
+    "page-desktop-light": {"width": 1280, "height": 910, "deviceScaleFactor": 1, "mobile": False},
     "page-phone": {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True},
 }
-SPOKEN = "librispeech_mini_train_clean5/1088-134315-0002.flac"
+PICTURESQUE = """
+document.querySelectorAll(".finals p").length > 2
+&& document.querySelector("#live .stable")?.textContent.length > 6
+&& document.querySelector("#live .unstable").textContent.length > 6
+"""
+SPOKEN = Path(__file__).parents[3] / "audio" / "demo.flac"
 
 
 @pytest.mark.skipif(not IMAGES, reason="PAGE_IMAGES=docs/images takes the README's pictures")
 @pytest.mark.parametrize("name", VIEWS)
-async def test_pictures(name, server, browse, clip, spoken_file):
+async def test_pictures(name, server, browse, clip):
     from PIL import Image
 
     scheme = "light" if name.endswith("light") else "dark"
-    with browse(clip(DATA / SPOKEN)) as address:
+    with browse(clip(SPOKEN)) as address:
         async with tab(address) as page:
+            await page.call("Emulation.setScrollbarsHidden", hidden=True)
             await page.call("Emulation.setDeviceMetricsOverride", **VIEWS[name])
             await page.call(
                 "Emulation.setEmulatedMedia",
@@ -111,8 +118,9 @@ async def test_pictures(name, server, browse, clip, spoken_file):
             await page.open(f"{server.url}/")
             await page.until("document.getElementById('state').dataset.state === 'ok'")
             await page.evaluate("document.getElementById('listen').click()")
-            await page.until("document.querySelectorAll('.finals p').length > 0", 40)
-            await page.until("document.querySelector('#live .stable')?.textContent.length > 9", 40)
+            await page.until(PICTURESQUE, 60)
             shot = await page.call("Page.captureScreenshot", format="png")
     image = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    image.quantize(128).save(f"{IMAGES}/{name}.png", optimize=True)
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        f"{IMAGES}/{name}.png", optimize=True
+    )
