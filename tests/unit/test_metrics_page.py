@@ -22,7 +22,7 @@ WRITTEN = {
 def counted() -> dict[str, tuple[str, tuple[str, ...]]]:
     metrics = Metrics()
     found = {}
-    for owner in (metrics, metrics.device, metrics.dialects, metrics.variants):
+    for owner in (metrics, metrics.device, metrics.dialects, metrics.variants, metrics.power):
         for each in vars(owner).values():
             if isinstance(each, MetricWrapperBase):
                 name = each._name + ("_total" if each._type == "counter" else "")
