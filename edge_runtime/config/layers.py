@@ -135,7 +135,11 @@ def _merged(config: Config, tables: Mapping[str, Any], place: str, strict: bool 
     records = _records(config)
     for table, keys in tables.items():
         if table not in records:
-            raise ConfigError(f"{place}: unknown table [{table}]", nearest(table, records))
+            owners = [name for name, each in records.items() if table in each.__struct_fields__]
+            raise ConfigError(
+                f"{place}: unknown table [{table}]",
+                f"It is a key: write it below [{owners[0]}]." if owners else nearest(table, records),
+            )
         if not isinstance(keys, Mapping):
             raise ConfigError(f"{place}: {table} is not a table", f"Write it as [{table}].")
         record = records[table]
