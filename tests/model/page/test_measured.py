@@ -120,7 +120,8 @@ async def test_pictures(name, server, browse, clip):
             await page.evaluate("document.getElementById('listen').click()")
             await page.until(PICTURESQUE, 60)
             shot = await page.call("Page.captureScreenshot", format="png")
+            await page.evaluate("document.getElementById('listen').click()")
+            await page.until("document.getElementById('captions').dataset.session === undefined")
     image = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-        f"{IMAGES}/{name}.png", optimize=True
-    )
+    small = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small.save(f"{IMAGES}/{name}.png", optimize=True)

@@ -143,6 +143,15 @@ async def test_a_lost_connection_is_taken_up_in_the_same_session(page):
     assert new == list(range(1, len(new) + 1))
 
 
+async def test_a_page_that_is_left_ends_its_session(page, server):
+    await click(page, "listen")
+    await page.until(f"{STATE} === 'open'")
+    await page.call("Page.navigate", url=f"{server.url}/readyz")
+    await page.until("location.pathname === '/readyz'")
+    look = "fetch('/healthz').then((answer) => answer.json()).then(({ sessions }) => sessions.open)"
+    await page.until(f"{look}.then((open) => open === 0)", 5)
+
+
 async def test_without_https_the_microphone_is_for_this_machine_and_files_are_for_all(
     browser, server, machine, spoken_file
 ):
