@@ -26,13 +26,17 @@ async def served(house):
     return await house(dialects={"wyoming_port": port}), port
 
 
-async def say(client, pcm, rate=16000, size=2048):
-    """One utterance, as Home Assistant sends it."""
+async def chunks(client, pcm, rate=16000, size=2048):
     form = {"rate": rate, "width": 2, "channels": 1}
-    await client.write_event(Transcribe(language="en").event())
-    await client.write_event(AudioStart(**form).event())
     for first in range(0, len(pcm), size):
         await client.write_event(AudioChunk(audio=pcm[first : first + size], **form).event())
+
+
+async def say(client, pcm, rate=16000):
+    """One utterance, as Home Assistant sends it."""
+    await client.write_event(Transcribe(language="en").event())
+    await client.write_event(AudioStart(rate=rate, width=2, channels=1).event())
+    await chunks(client, pcm, rate)
     await client.write_event(AudioStop().event())
 
 
@@ -41,11 +45,11 @@ async def answer(client):
     events = [await asyncio.wait_for(client.read_event(), 60)]
     while not TranscriptStop.is_type(events[-1].type):
         events.append(await asyncio.wait_for(client.read_event(), 60))
-    first, *chunks, whole, _ = events
+    first, *pieces, whole, _ = events
     assert TranscriptStart.from_event(first).language == "en"
-    assert all(TranscriptChunk.is_type(each.type) for each in chunks)
+    assert all(TranscriptChunk.is_type(each.type) for each in pieces)
     text = Transcript.from_event(whole).text
-    assert "".join(TranscriptChunk.from_event(each).text for each in chunks) == text
+    assert "".join(TranscriptChunk.from_event(each).text for each in pieces) == text
     return text
 
 
@@ -115,3 +119,23 @@ async def test_the_flow_of_home_assistant(served, read, clip, clips):
     assert await transcribe(speech.pcm) == read.text(await server.say(speech.pcm, partials=False))
     assert await transcribe(bytes(32000)) == ""
     assert await transcribe(b"") == ""
+
+
+async def test_a_pause_ends_no_utterance_and_words_come_before_its_end(served, read, clip, clips):
+    server, port = served
+    one, two = (clip(name).pcm for name in clips[1:3])
+    pause = bytes(32000)
+    async with AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(AudioStart(rate=16000, width=2, channels=1).event())
+        await chunks(client, one + pause)
+        early = [await asyncio.wait_for(client.read_event(), 60) for _ in range(2)]
+        assert [each.type for each in early] == ["transcript-start", "transcript-chunk"]
+        await chunks(client, two)
+        await client.write_event(AudioStop().event())
+        text = ""
+        while not text:
+            event = await asyncio.wait_for(client.read_event(), 60)
+            text = Transcript.from_event(event).text if Transcript.is_type(event.type) else ""
+    events = await server.say(one + pause + two, partials=False)
+    assert len([event for event in events if event["type"] == "final"]) >= 2
+    assert text == read.text(events)
