@@ -138,7 +138,9 @@ def _merged(config: Config, tables: Mapping[str, Any], place: str, strict: bool 
             owners = [name for name, each in records.items() if table in each.__struct_fields__]
             raise ConfigError(
                 f"{place}: unknown table [{table}]",
-                f"It is a key: write it below [{owners[0]}]." if owners else nearest(table, records),
+                f"It is a key: write it below [{owners[0]}]."
+                if owners
+                else nearest(table, records),
             )
         if not isinstance(keys, Mapping):
             raise ConfigError(f"{place}: {table} is not a table", f"Write it as [{table}].")

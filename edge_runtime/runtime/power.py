@@ -115,7 +115,8 @@ class Governor:
     def _took(self, last: Readings, now: Readings) -> None:
         """Energy between two looks: the mean of both powers, or what a counter grew by."""
         if now.board is not None and last.board is not None:
-            self._metrics.took("board", (now.board + last.board) / 2 * (now.at - last.at))
+            joules = (now.board + last.board) / 2 * (now.at - last.at)
+            self._metrics.took("board", max(0.0, joules))  # monitors at rest may say less than 0
         for name, joules in now.joules.items():
             grown = joules - last.joules.get(name, joules)
             if grown > 0:  # a counter that began anew tells nothing of this while
