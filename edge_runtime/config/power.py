@@ -32,7 +32,7 @@ class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         within(
             self,
             "power",
-            period_seconds=(0.1, 10),
+            period_seconds=(0.5, 10),
             throttle_celsius=(0, 150),
             margin=(1, 50),
             hysteresis=(0, 20),

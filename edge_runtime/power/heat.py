@@ -18,6 +18,9 @@ TRIPS = (40.0, 150.0)
 CHIPS = {"coretemp": "Package", "k10temp": "Tctl", "zenpower": "Tdie", "tmp451": ""}
 """Sensor chips that are read, and how the labels of their channels begin that are."""
 
+ALERT = "-throttle-alert"
+"""How cooling devices end that say what is slowed down; a hot surface is another's alert."""
+
 IGNORED = re.compile(r"pmic|iwlwifi|battery", re.IGNORECASE)
 """Zones that say nothing of the processor: a PMIC's is one number whatever the heat."""
 
@@ -43,9 +46,9 @@ class Heat:
             if (probe := found) is not None
         ]
         self._alerts = [
-            (kind.removesuffix("-alert").removesuffix("-throttle"), device / "cur_state")
+            (kind.removesuffix(ALERT), device / "cur_state")
             for device in entries(thermal, "cooling_device")
-            if (kind := text(device / "type")) is not None and kind.endswith("-alert")
+            if (kind := text(device / "type")) is not None and kind.endswith(ALERT)
         ]
 
     def zones(self) -> tuple[Zone, ...]:

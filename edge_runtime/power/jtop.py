@@ -36,14 +36,15 @@ class Jtop:
 
     def read(self, at: float) -> Readings:
         """See `Sysfs.read`."""
-        readings = self._files.read(at)
-        if self._service is None:
+        readings, service = self._files.read(at), self._service
+        if service is None:
             return readings
         try:
-            return _completed(readings, self._service)
+            return _completed(readings, service)
         except Exception as error:  # noqa: BLE001 – its shapes differ by version
-            _log.warning("jtop is read no more: %s", error)
-            self.close()
+            if self._service is not None:  # else it was closed meanwhile
+                _log.warning("jtop is read no more: %s", error)
+                self.close()
             return readings
 
     def close(self) -> None:

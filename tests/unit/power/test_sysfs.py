@@ -154,6 +154,17 @@ def test_what_the_board_slows_down_is_said(lay):
     assert read(root).throttled == ("gpu",)
 
 
+def test_a_hot_surface_is_not_throttling(lay):
+    root = lay("orin-nano")
+    (surface,) = (
+        path.parent
+        for path in root.glob("sys/class/thermal/cooling_device*/type")
+        if path.read_text() == "hot-surface-alert\n"
+    )
+    (surface / "cur_state").write_text("1\n")
+    assert read(root).throttled == ()
+
+
 def test_drivers_that_come_later_are_found(lay, tmp_path):
     (tmp_path / "empty").mkdir()
     reader = Sysfs(tmp_path / "empty")
