@@ -153,8 +153,13 @@ class Session:
     # -- decoding
 
     def pace(self, hop: float) -> None:
-        """Ask for partials `hop` times as seldom from the next one on; finals come as ever."""
+        """Ask for partials `hop` times as seldom from now on, inf for none; finals come as ever."""
         self._segments.pace = hop
+
+    @property
+    def speaking(self) -> bool:
+        """Somebody speaks, and wants to see it while it is said."""
+        return self.options.partials and self._segments.open is not None
 
     @property
     def waiting(self) -> int:

@@ -37,7 +37,8 @@ class Segments:
         self.closed = False
         self.tally = Tally()
         self.pace = 1.0
-        """Times as long as hops are made: a device that gets hot is asked less often."""
+        """Times as long as hops are made, inf for no partials: a device that is hot, or has too
+        much to do, is asked less often."""
         self._session = session
         self._reader = reader
         self._rate = reader.model.shape.rate
@@ -147,7 +148,7 @@ class Segments:
             new = self._speculate and segment.covered != segment.paused
             return Purpose.SPECULATIVE if new and segment.start < segment.paused else None
         behind = heard - max(segment.start, segment.covered, segment.spoken)
-        if self._partials and not silent and behind >= self._hop:
+        if self._partials and not silent and behind >= self.pace * self._hop:
             return Purpose.PARTIAL
         return None
 
@@ -251,11 +252,10 @@ class Segments:
         """Samples until the next partial: short until something is shown, then by the cost."""
         updating = self._updating
         if not segment.shown:
-            return int(self.pace * self._samples(updating.retry_ms))
-        hop = max(
+            return self._samples(updating.retry_ms)
+        return max(
             self._samples(updating.hop_ms), int(updating.hop_factor * cost.busy * self._rate)
         )
-        return int(self.pace * hop)
 
     def _partial(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
         if not self._partials:

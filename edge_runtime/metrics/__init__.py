@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from edge_runtime.metrics.base import RuntimeMetrics
 from edge_runtime.metrics.device import DeviceMetrics
+from edge_runtime.metrics.load import LoadMetrics
 from edge_runtime.metrics.metrics import CONTENT_TYPE, Cost, Metrics
 from edge_runtime.metrics.power import PowerMetrics
 
-__all__ = ["CONTENT_TYPE", "Cost", "DeviceMetrics", "Metrics", "PowerMetrics", "RuntimeMetrics"]
+__all__ = [
+    "CONTENT_TYPE",
+    "Cost",
+    "DeviceMetrics",
+    "LoadMetrics",
+    "Metrics",
+    "PowerMetrics",
+    "RuntimeMetrics",
+]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from edge_runtime.metrics.device import DeviceMetrics
+    from edge_runtime.metrics.load import LoadMetrics
     from edge_runtime.metrics.metrics import Cost
     from edge_runtime.metrics.power import PowerMetrics
 
@@ -14,6 +15,7 @@ class RuntimeMetrics(Protocol):
     """As `Metrics` has it."""
 
     device: DeviceMetrics
+    load: LoadMetrics
     power: PowerMetrics
 
     def update(self, purpose: str, cost: Cost) -> None: ...

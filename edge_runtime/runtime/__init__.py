@@ -25,6 +25,7 @@ from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Metrics, RuntimeMetrics
+from edge_runtime.runtime.crowd import Crowd
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
@@ -82,6 +83,8 @@ class Runtime:
         self._decoder = Decoder(loader, config.computing, self.metrics)
         self._governor = Governor(config.power, self.metrics.power)
         self._governs = True
+        self._crowd = Crowd(config.updating, self.metrics.load)
+        self._pace = 1.0
         self._suited()  # what cannot be said of any configuration is said before there is a session
         self.loaded.served.tell(config)
         self._ears = self.loaded.ears(config.serving.max_sessions)
@@ -134,6 +137,7 @@ class Runtime:
             "variant_unused": served.unused,
             "canary": None,
             "power": self._governor.about,
+            "load": self._crowd.about,
         }
 
     def _suited(self) -> Config:
@@ -161,7 +165,8 @@ class Runtime:
     def open(self, options: Options | None = None) -> Stream:
         """A new stream, while it serves; its memory comes with its first audio.
 
-        Raises `ServerFull` when there are as many as the configuration allows. Where memory runs
+        Raises `ServerFull` when there are as many as the configuration allows, or when those who
+        speak already are more than the device keeps up with. Where memory runs
         out later, reading the stream raises it.
         """
         if self._due is None:
@@ -174,10 +179,14 @@ class Runtime:
             raise ServerFull(
                 f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
             )
+        options = options or Options()
+        if options.live:
+            self._crowd.admit()
         ring = self._rings.open(lambda: self.device)
         name = f"s{next(self._names)}"
         config = fitting(self._suited(), self.loaded.size.samples)
-        session = Session(name, self.loaded.model, config, options or Options(), ring)
+        session = Session(name, self.loaded.model, config, options, ring)
+        session.pace(self._pace)
         stream = Stream(session, self._ears.open(), self._due.set)
         self._streams[name] = stream
         return stream
@@ -266,7 +275,19 @@ class Runtime:
         """Carry out what clients asked for, those too who wait while others are heard."""
         for stream in list(self._streams.values()):
             self._after(stream)
+        self._give_way()
         self._dispatch()
+
+    def _give_way(self) -> None:
+        """Pace everybody by the board's heat and by how many speak."""
+        for said in self._crowd.look(self._streams.values(), self._lanes):
+            for stream in self._streams.values():
+                stream.put([said])
+        pace = max(self._governor.limits.hop, self._crowd.hop)
+        if pace != self._pace:
+            self._pace = pace
+            for stream in self._streams.values():
+                stream.session.pace(pace)
 
     def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
         found: list[list[float]] = [[] for _ in slots]
@@ -299,7 +320,6 @@ class Runtime:
             if not wanting or self._lanes_left <= 0:
                 return
             stream = min(wanting, key=lambda each: each[:2])[2]
-            stream.session.pace(self._governor.limits.hop)
             update = stream.session.take()
             assert update is not None
             audio = stream.session.ring.pieces(update.start, update.end)
@@ -336,6 +356,7 @@ class Runtime:
                 self._give_up(stream, result)
         else:
             stream.relieved()
+            self._crowd.spent(stream, result)
             try:
                 stream.put(session.accept(result))
             except Exception as error:  # noqa: BLE001 – a fault costs one session at most

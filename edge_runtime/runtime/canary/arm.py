@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
+from prometheus_client import CollectorRegistry
+
 from edge_runtime.audio.ring import Samples
 from edge_runtime.config import Config
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
 from edge_runtime.events import Closed, Event, Final
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.metrics import Cost, Metrics
+from edge_runtime.metrics import Cost, LoadMetrics, Metrics
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.runtime.canary.counts import Counts
 from edge_runtime.runtime.stream import Stream
@@ -31,6 +33,8 @@ class Arm:
         """Loads the active model, or the variant on `trial`; raises what `Runtime` raises."""
         self.device = metrics.device
         self.power = metrics.power
+        # The load that is told is that of the lanes of the active model.
+        self.load = metrics.load if trial is None else LoadMetrics(CollectorRegistry())
         self.counts = Counts()
         self._all = metrics
         self.runtime = Runtime(config, store=store, metrics=self, trial=trial)
