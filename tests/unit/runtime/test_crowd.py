@@ -16,6 +16,7 @@ from edge_runtime.runtime import Options, crowd
 from edge_runtime.runtime.ladder import STEPS
 
 SPOKEN = np.full(40 * FRAME, 1.0, np.float32)
+SPEAKS = Options(speculate=False)  # what is decoded early in a pause is shown, too
 SILENCE = np.zeros(30 * FRAME, np.float32)
 
 
@@ -35,7 +36,7 @@ async def said(stream) -> list:
 async def test_at_each_step_everybody_is_told_and_finals_come(make, clock) -> None:
     runtime = make("cpu")
     async with runtime.serving():
-        stream, idle = runtime.open(), runtime.open()
+        stream, idle = runtime.open(SPEAKS), runtime.open(SPEAKS)
         ladder = runtime._crowd._ladder
         ladder.spent(clock[0], 1.0, partial=True)  # at most one a second and a factor
         ladder.spent(clock[0], 1000.0, partial=False)
@@ -63,7 +64,7 @@ async def test_at_each_step_everybody_is_told_and_finals_come(make, clock) -> No
 async def test_partials_come_back_in_the_same_segment(make, clock) -> None:
     runtime = make("cpu")
     async with runtime.serving():
-        stream = runtime.open()
+        stream = runtime.open(SPEAKS)
         ladder = runtime._crowd._ladder
         ladder.spent(clock[0], 0.001, partial=True)
         ladder.level = 3
