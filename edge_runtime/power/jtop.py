@@ -69,6 +69,8 @@ def _connect() -> Any:
 
 def _completed(readings: Readings, service: Any) -> Readings:
     """Milliwatts and kHz become watts and Hz."""
+    if not service.ok(spin=True):  # what it said last would be told for ever
+        raise ConnectionError("the service ended")
     rails = dict(readings.rails)
     for name, rail in (service.power.get("rail") or {}).items():
         if rail.get("online", True) and "power" in rail:

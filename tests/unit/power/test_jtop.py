@@ -29,7 +29,12 @@ class Service:
         }
         self.memory = {"RAM": {"tot": 7_800_000}, "EMC": {"cur": 2_133_000, "val": 12}}
         self.nvpmodel = SimpleNamespace(id=0, name="15W")
+        self.running = True
         self.closed = 0
+
+    def ok(self, spin: bool) -> bool:
+        assert spin, "nobody waits for a service"
+        return self.running
 
     def close(self) -> None:
         self.closed += 1
@@ -65,6 +70,15 @@ def test_a_service_that_fails_is_asked_no_more(lay, caplog):
     assert reader.read(2.0).rails == Sysfs(root).read(2.0).rails
     reader.close()
     assert service.closed == 1
+
+
+def test_what_a_service_said_before_it_ended_is_not_told(lay, caplog):
+    root, service = lay("orin-nano"), Service()
+    reader = Jtop(root, lambda: service)
+    assert "VDD_USB" in reader.read(1.0).rails
+    service.running = False
+    assert reader.read(2.0).rails == Sysfs(root).read(2.0).rails
+    assert "the service ended" in caplog.text
 
 
 def test_a_service_that_does_not_answer_leaves_the_files(lay, caplog):
