@@ -360,10 +360,14 @@ def test_the_start_message_must_come_in_time():
     assert app[STATE].limits.hello == 0.7
 
 
+FREE = {"/healthz", "/readyz", "/metrics", "/", "/page/{name}", "/page/updates"}
+"""For this machine or for anybody, without a key."""
+
+
 def test_what_is_free_of_keys_is_listed(keys):
     app = create_app(Config(admitting=Admitting(keys_file=str(keys.path))), Metrics())
     free = {path for path, door in app[DOORS].items() if door.without != "nobody"}
-    assert free == {"/healthz", "/readyz", "/metrics"}
+    assert free == FREE
 
 
 async def test_every_other_path_wants_a_key_whoever_adds_it(keys):
@@ -382,7 +386,7 @@ async def test_every_other_path_wants_a_key_whoever_adds_it(keys):
             for route in resource:
                 path = resource.canonical.replace("{name}", "x")
                 async with http.request(route.method, url + path) as answer:
-                    free = path in {"/healthz", "/readyz", "/metrics"}
+                    free = resource.canonical in FREE
                     assert (answer.status == 401) == (not free), path
                     assert route.method == "HEAD" or free or await answer.json()
 
