@@ -100,7 +100,7 @@ class Tab:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    async def until(self, code: str, seconds: float = 20.0) -> Any:
+    async def until(self, code: str, seconds: float = 40.0) -> Any:
         """The value of an expression once it is true."""
         deadline = time.monotonic() + seconds
         while not (value := await self.evaluate(code)):

@@ -25,6 +25,7 @@ const charts = new Charts(at("charts"));
 const keys = new KeyDialog(at("ask"), () => {
   needsKey = false;
   complain(null);
+  note("");
   figures.look();
 });
 
@@ -169,7 +170,7 @@ function show() {
 function label(running) {
   if (opening) return "One moment …";
   if (!running) return "Start microphone";
-  return microphone ? "Stop" : "Stop waiting";
+  return "Stop";
 }
 
 // What a listener should know while the microphone is on.
@@ -215,7 +216,7 @@ function told({ health, samples, updates, ...since }) {
   if (partly && !needsKey) {
     needsKey = true;
     note("This server asks for a key: enter it above.");
-  } else if (!partly && needsKey && !session) note("");
+  }
 }
 
 function state(name, text) {

@@ -21,7 +21,8 @@ export function parse(text) {
 }
 
 export class Figures {
-  // `told({health, samples, grown, seconds, updates})`; parts that this browser may not see are null.
+  // `told({health, samples, grown, seconds, updates})`; samples and updates only where this
+  // browser may see them.
   // `unreachable()` when nobody answers.
   constructor(told, unreachable) {
     this._told = told;
@@ -35,17 +36,11 @@ export class Figures {
     clearTimeout(this._timer);
     const turn = (this._turn = {});
     try {
-      const answers = ["/healthz", "/metrics", "/page/updates"].map((path) => ask(path));
-      const [health, metrics, updates] = await Promise.all(answers);
-      const samples = metrics.ok ? parse(await metrics.text()) : null;
-      const at = performance.now();
-      const told = {
-        health: await health.json(),
-        updates: updates.ok ? (await updates.json()).updates : null,
-        samples,
-        ...this._since(samples, at),
-      };
-      if (turn === this._turn) this._told(told);
+      const health = await (await ask("/healthz")).json();
+      // who is told little there is told nothing elsewhere
+      const more = health.sessions === undefined ? {} : await this._more();
+      const since = this._since(more.samples, performance.now());
+      if (turn === this._turn) this._told({ health, ...more, ...since });
     } catch {
       this._before = null;
       if (turn === this._turn) this._unreachable();
@@ -54,6 +49,14 @@ export class Figures {
     if (turn === this._turn && !document.hidden) {
       this._timer = setTimeout(() => this.look(), EVERY);
     }
+  }
+
+  async _more() {
+    const [metrics, updates] = await Promise.all([ask("/metrics"), ask("/page/updates")]);
+    return {
+      samples: metrics.ok ? parse(await metrics.text()) : null,
+      updates: updates.ok ? (await updates.json()).updates : null,
+    };
   }
 
   // How much a counter grew since the last answer, null where that is not known.

@@ -5,7 +5,7 @@ import { Trouble } from "./trouble.js";
 
 const WAITING = 1 << 19; // bytes on the way to the server: 16 s at 16 kHz
 const PIECE = 16000; // samples of a message
-const WAITS = [0.25, 0.5, 1, 2, 4, 8]; // s between attempts
+const WAITS = [0.25, 0.5, 1, 1, 2, 2, 4, 8]; // s between attempts
 const TRANSIENT = new Set(["not_ready", "full", "too_many_sessions", "too_often"]);
 
 export class Session {
@@ -90,7 +90,7 @@ export class Session {
   }
 
   _take(event) {
-    this._seq = event.seq;
+    if (event.type !== "error") this._seq = event.seq;
     if (event.type === "ready") this._greet(event);
     else if (event.type === "error") this._trouble = event;
     else if (event.type === "closed" && event.reason !== "shutdown") this._finish(null);
@@ -144,6 +144,7 @@ export class Session {
   _finish(trouble) {
     if (this._over) return;
     this._over = true;
+    this._ready = false;
     clearTimeout(this._timer);
     clearTimeout(this._later);
     removeEventListener("online", this._retry);

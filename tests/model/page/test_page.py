@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from urllib.parse import urlsplit
 
 from edge_runtime.server.keys import Keys
@@ -14,6 +15,11 @@ FIRST, SECOND = "That's a likely story.", "I can show you the tracks."
 FINALS = "[...document.querySelectorAll('.finals p')].map((line) => line.textContent)"
 CLICK = "document.getElementById('{}').click()"
 STATE = "document.getElementById('captions').dataset.session"
+
+
+def words(lines):
+    """What was said, however it is written: live, that depends on when the words came."""
+    return re.findall(r"[a-z']+", " ".join(lines).lower())
 
 
 async def click(page, name):
@@ -49,7 +55,7 @@ async def test_what_is_said_appears_and_what_may_change_is_marked(page, server):
     await page.until(f"{FINALS}.length === 2")
     await click(page, "listen")
     await page.until(f"{STATE} === undefined")
-    assert await page.evaluate(FINALS) == [FIRST, SECOND]
+    assert words(await page.evaluate(FINALS)) == words([FIRST, SECOND])
     kinds = await page.evaluate("heard.map(({type}) => type)")
     assert (kinds[0], kinds[-1]) == ("ready", "closed")
 
@@ -70,7 +76,9 @@ async def test_what_is_said_appears_and_what_may_change_is_marked(page, server):
     )
     await page.evaluate(f"window.saved = ''; {blob}")
     await click(page, "save")
-    assert await page.until("saved") == f"{FIRST}\n{SECOND}\n"
+    saved = await page.until("saved")
+    assert words([saved]) == words([FIRST, SECOND])
+    assert saved.count("\n") == 2
 
     assert page.console == []
     assert await page.evaluate("violations") == []
@@ -115,14 +123,14 @@ async def test_it_comes_back_when_the_server_does_and_keeps_what_was_said(page, 
     server.kill()  # the second sentence is on its way
     said = await page.until("document.querySelector('#trouble:not([hidden])')?.innerText")
     assert "connection to the server is lost" in said
-    assert await page.evaluate(FINALS) == [FIRST]
+    assert words(await page.evaluate(FINALS)) == words([FIRST])
     await asyncio.to_thread(server.start)
     await page.until(f"{STATE} === 'open'")
     # it was said while nobody was there
     await page.until(f"{FINALS}.length === 2")
     await click(page, "listen")
     await page.until(f"{STATE} === undefined")
-    assert await page.evaluate(FINALS) == [FIRST, SECOND]
+    assert words(await page.evaluate(FINALS)) == words([FIRST, SECOND])
     assert await page.evaluate("document.getElementById('trouble').hidden")
 
 
@@ -134,7 +142,7 @@ async def test_a_lost_connection_is_taken_up_in_the_same_session(page):
     await page.until(f"{FINALS}.length === 2")
     await click(page, "listen")
     await page.until(f"{STATE} === undefined")
-    assert await page.evaluate(FINALS) == [FIRST, SECOND]
+    assert words(await page.evaluate(FINALS)) == words([FIRST, SECOND])
     heard = await page.evaluate("heard")
     greetings = [event for event in heard if event["type"] == "ready"]
     assert len(greetings) == 2
@@ -149,7 +157,7 @@ async def test_a_page_that_is_left_ends_its_session(page, server):
     await page.call("Page.navigate", url=f"{server.url}/readyz")
     await page.until("location.pathname === '/readyz'")
     look = "fetch('/healthz').then((answer) => answer.json()).then(({ sessions }) => sessions.open)"
-    await page.until(f"{look}.then((open) => open === 0)", 5)
+    await page.until(f"{look}.then((open) => open === 0)")
 
 
 async def test_without_https_the_microphone_is_for_this_machine_and_files_are_for_all(
