@@ -27,6 +27,7 @@ COMMANDS = {
     "build": "Make a model's TensorRT engine for this machine.",
     "calibrate": "Make a model smaller by your own recordings, or refuse to.",
     "engines": "List, check, remove, export, import and promote engines.",
+    "doctor": "Say what is wrong with this machine, and what mends it.",
     "bench": "Measure accuracy, latency and cost on this machine.",
 }
 

@@ -33,6 +33,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dialects": ("dialects",),
     "server": ("server",),
     "bench": ("bench",),
+    "doctor pure": ("doctor.base", "doctor.facts", "doctor.judgements"),
+    "doctor": ("doctor",),
     "cli": ("cli", "__main__"),
 }  # fmt: skip
 
@@ -50,12 +52,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "session": {"decode pure", "audio pure"},
     "power": set(),
-    "runtime": set(ROOMS) - {"transcribe", "dialects", "server", "bench", "cli"},
-    "transcribe": set(ROOMS) - {"dialects", "server", "bench", "cli"},
+    "runtime": set(ROOMS) - {
+        "transcribe", "dialects", "server", "bench", "doctor", "doctor pure", "cli",
+    },
+    "transcribe": set(ROOMS) - {
+        "dialects", "server", "bench", "doctor", "doctor pure", "cli",
+    },
     # Bytes of a socket become samples where they come in, so both know codecs and sources.
     "dialects": {"runtime", "session", "audio", "audio pure"},
     "server": {"runtime", "session", "dialects", "audio", "audio pure"},
-    "bench": set(ROOMS) - {"cli"},
+    "bench": set(ROOMS) - {"cli", "doctor", "doctor pure"},
+    "doctor pure": {"engines"},
+    "doctor": set(ROOMS) - {"cli", "bench"},
     "cli": set(ROOMS),
 }  # fmt: skip
 
