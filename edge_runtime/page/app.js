@@ -177,6 +177,7 @@ function label(running) {
 function hint(quiet, behind) {
   let text = "";
   if (quiet > SILENT) text = "The microphone is silent: is it muted, or another one chosen?";
+  else if (behind > KEPT - 1) text = `Speech older than ${KEPT} s is lost until the server is back.`;
   else if (behind > LATE) text = `${clock(behind)} behind: what was said is kept and comes in turn.`;
   if (text !== hinted) note(text);
   hinted = text;

@@ -27,9 +27,9 @@ export class Session {
     this._connect();
   }
 
-  // Samples that were not sent yet.
+  // Samples that wait to be sent.
   get behind() {
-    return this._tape.end - this._sent;
+    return this._tape.end - Math.max(this._sent, this._tape.first);
   }
 
   // There is more on the tape.
@@ -138,7 +138,8 @@ export class Session {
     }
     const wait = why?.wait ?? WAITS[Math.min(this._attempt++, WAITS.length - 1)];
     this._timer = setTimeout(this._retry, wait * 1000 * (0.8 + 0.4 * Math.random()));
-    this._on.state("waiting", why ? new Trouble(sentence(why.message), why.fix, why.code) : lost(code));
+    const again = why && `${why.fix} The page tries by itself.`;
+    this._on.state("waiting", why ? new Trouble(sentence(why.message), again, why.code) : lost(code));
   }
 
   _finish(trouble) {
