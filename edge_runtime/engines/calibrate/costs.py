@@ -12,6 +12,7 @@ from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.lane import Lane
 from edge_runtime.decode.passes import Pass
+from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tiles import Chain, Size
 
 SECONDS = (2, 4, 8, 16)
@@ -51,10 +52,10 @@ def measure(
     """
     found: dict[str, list[Cost]] = {name: [] for name in chains}
     for number, seconds in enumerate(SECONDS):
-        calls = {name: _calls(chain, sound, seconds) for name, chain in chains.items()}
+        made = {name: calls(chain, sound, seconds) for name, chain in chains.items()}
         times: dict[str, list[list[float]]] = {name: [] for name in chains}
         for _ in range(_ROUNDS):
-            for name, each in calls.items():
+            for name, each in made.items():
                 times[name].append([_timed(call) for call in each])
         for name, rounds in times.items():
             found[name].append(Cost(seconds, *np.min(rounds, axis=0).round(3).tolist()))
@@ -62,13 +63,19 @@ def measure(
     return found
 
 
-def _calls(chain: Chain, sound: Samples, seconds: int) -> Sequence[Callable[[], None]]:
+def drafted(shape: ModelShape, seconds: int) -> int:
+    """Tokens of a typical draft, the begin mark among them."""
+    return min(round(_A_SECOND * seconds) + 1, shape.longest)
+
+
+def calls(chain: Chain, sound: Samples, seconds: int) -> Sequence[Callable[[], None]]:
+    """What encodes so much of `sound`, checks a draft of it and steps once behind that."""
     samples, shape = seconds * RATE, chain.shape
     lane = Lane(chain, Size(1, samples))
     lane.stage(0, [np.resize(sound, samples)], samples)
     lane.length.host.host[0] = samples
     frames = shape.frames(samples)
-    queries = min(round(_A_SECOND * seconds) + 1, shape.longest)
+    queries = drafted(shape, seconds)
     draft, step = Pass(1, queries, frames), Pass(1, 1, frames)
 
     def encode() -> None:

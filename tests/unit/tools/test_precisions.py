@@ -1,0 +1,119 @@
+"""What tools/compare-precisions compares: forms of a made-up model, times, early answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+from precisions.exits import Lens, Model, _decoded, _fitted, _threshold
+from precisions.forms import FLOAT, Forms
+from precisions.main import main
+from precisions.timing import times
+
+from edge_runtime.engines.calibrate.texts import Writer
+from edge_runtime.errors import ModelMissing
+
+
+@pytest.fixture(scope="module")
+def sound() -> np.ndarray:
+    return np.random.default_rng(6).normal(0, 0.2, 24_000).astype(np.float32)
+
+
+@pytest.fixture
+def make(made_up, made_up_store, tmp_path) -> Forms:
+    return Forms(made_up_store, made_up, tmp_path / "forms")
+
+
+def test_each_form_runs_and_weighs_what_its_bits_say(make, sound) -> None:
+    names = (FLOAT, "int8-weights", "int8-blocks", "int4-blocks", "int4-weights")
+    forms = {name: make(name) for name in names}
+    for form in forms.values():
+        tokens = Writer(form.folder, len(sound))(sound).tokens
+        assert set(tokens) <= set(range(50))
+    assert forms["int4-blocks"].bytes < forms["int8-blocks"].bytes < forms[FLOAT].bytes
+    # 8 bits are close enough for the same text; another accuracy level is the same weights
+    assert forms["int4-blocks"].bytes == pytest.approx(forms["int4-weights"].bytes, rel=0.01)
+    texts = [Writer(forms[name].folder, len(sound))(sound).tokens for name in names[:2]]
+    assert texts[0][:1] == texts[1][:1]
+
+
+def test_a_form_that_cannot_be_had_says_why(make, calibrated, made_up_scheme) -> None:
+    with pytest.raises(ModelMissing, match="no calibrated made-up is active"):
+        make("int8")
+    folder = calibrated(made_up_scheme)
+    assert make("int8").folder == folder
+
+
+def test_times_are_told_against_the_first() -> None:
+    def work(count: int):
+        values = np.ones(count)
+        return lambda: [np.sort(values[::-1] * values) for _ in range(3)]
+
+    slow, fast = [work(200_000)] * 3, [work(2_000)] * 3
+    found = times({"slow": slow, "fast": fast}, turns=3)
+    for what in ("encode", "draft", "step"):
+        assert found["slow"][what]["faster"] == 1.0
+        assert found["fast"][what]["faster"] > 5
+        assert found["slow"][what]["ms"] > found["fast"][what]["ms"]
+
+
+@pytest.fixture
+def model(made_up, made_up_store) -> Model:
+    return Model(made_up_store, made_up)
+
+
+def test_the_last_layer_is_what_the_model_says(model, sound) -> None:
+    tokens = model.tokens(sound)
+    states = model.states(sound, tokens)
+    assert sorted(states) == [1, 2, 3]
+    best, probability = Lens(model.table, np.eye(24, dtype=np.float32))(states[3])
+    assert best.tolist() == tokens
+    assert ((probability > 0) & (probability <= 1)).all()
+    assert model.tokens(sound, [5, 7])[:2] == [5, 7]
+
+
+def test_early_answers_are_the_models_where_nothing_is_sure_and_the_lens_where_all_is(
+    model, sound
+) -> None:
+    tokens = model.tokens(sound)[:6]
+    known = [(tokens, model.states(sound, tokens))]
+    lens = _fitted(model, known, 1)
+    states = known[0][1][1]
+    assert _decoded(model, lens, 1, 1.0, sound, tokens, states) == (tokens, 0)
+    said, early = _decoded(model, lens, 1, 0.0, sound, tokens, states)
+    assert early == len(said)
+    best, _ = lens(model.states(sound, said)[1])
+    assert best[: len(said)].tolist() == said
+
+
+def test_the_threshold_lets_no_more_differ_than_is_allowed(model, sound) -> None:
+    tokens = model.tokens(sound)
+    states = model.states(sound, tokens)
+    same = Lens(model.table, np.eye(24, dtype=np.float32))
+    assert _threshold(same, [(tokens, states)], 3, 0.0) == pytest.approx(same(states[3])[1].min())
+    wrong = [token + 1 for token in tokens]
+    assert _threshold(same, [(wrong, states)], 3, 0.5) == 1.0
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorrt_rtx_bindings") is None,
+    reason="TensorRT-RTX is not installed: pip install .[rtx]",
+)
+def test_tensorrt_takes_eight_bit_floats_and_says_why_it_has_no_four_bits(
+    made_up_store, made_up_path, tmp_path
+) -> None:
+    out = tmp_path / "rows.json"
+    assert main(["tensorrt", "--model", str(made_up_path), "--json", str(out)]) == 0
+    rows = json.loads(out.read_text())["rows"]
+    found = {name: [row for row in rows if row["name"] == name] for name in ("fp16", "fp8", "int4")}
+    assert all(row["bytes"] > 0 for row in found["fp16"] + found["fp8"])
+    assert all("no whole blocks of 32" in row["missing"] for row in found["int4"])
+    assert not any(row["run"] for row in rows)
+
+
+def test_what_does_not_exist_is_refused(capsys, made_up_store, tmp_path) -> None:
+    path = str(tmp_path / "x")
+    assert main([path, "--rows", "int3", "--json", path]) == 1
+    assert "no row is called int3. Choose from: float32" in capsys.readouterr().err
