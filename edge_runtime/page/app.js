@@ -1,17 +1,14 @@
 // The page: what its buttons do, and where everything that happens is shown.
 
-import { Charts } from "./charts.js";
 import { onDrop } from "./drop.js";
 import { RATE, decode } from "./file.js";
-import { Figures } from "./figures.js";
-import { facts } from "./facts.js";
 import { KeyDialog } from "./keydialog.js";
 import { Microphone } from "./microphone.js";
+import { Overview } from "./overview.js";
 import { Session } from "./session.js";
 import { Recording, Tape } from "./tape.js";
 import { Transcript, clock } from "./transcript.js";
 import { Trouble } from "./trouble.js";
-import { Waterfall } from "./waterfall.js";
 
 const KEPT = 30; // s of a microphone that wait for a server
 const SILENT = 4; // s of nothing at all before we say so
@@ -20,19 +17,16 @@ const ONE = "One at a time: stop what is running, then bring the file.";
 
 const at = (id) => document.getElementById(id);
 const transcript = new Transcript(at("list"), at("live"), show);
-const waterfall = new Waterfall(at("waterfall"), at("no-updates"));
-const charts = new Charts(at("charts"));
+const overview = new Overview(at, () => note("This server asks for a key: enter it above."));
 const keys = new KeyDialog(at("ask"), () => {
-  needsKey = false;
   complain(null);
   note("");
-  figures.look();
+  overview.look();
 });
 
 let session = null; // what is being heard, one at a time
 let microphone = null;
 let opening = false;
-let needsKey = false;
 let hinted = "";
 
 // -- a recording, from a microphone or a file
@@ -198,35 +192,8 @@ function complain(trouble) {
 // Where a session ended because of `trouble`.
 function refuse(trouble) {
   complain(trouble);
-  if (!trouble.code.startsWith("key_")) return;
-  needsKey = true;
-  keys.ask(trouble.code === "key_unknown" ? trouble.message : "");
+  if (trouble.code.startsWith("key_")) keys.ask(trouble.code === "key_unknown" ? trouble.message : "");
 }
-
-// -- what the server tells
-
-const STATES = { ok: "Ready", loading: "Loading the model", closing: "Shutting down", lost: "Device lost" };
-
-function told({ health, samples, updates, ...since }) {
-  const partly = health.sessions === undefined;
-  state(health.status, partly ? STATES[health.status] : `${STATES[health.status]} · ${health.device}`);
-  at("facts").replaceChildren(...facts(health));
-  at("no-figures").hidden = Boolean(samples);
-  if (samples) charts.add({ samples, ...since });
-  if (updates) waterfall.show(updates);
-  if (partly && !needsKey) {
-    needsKey = true;
-    note("This server asks for a key: enter it above.");
-  }
-}
-
-function state(name, text) {
-  if (at("state").dataset.state === name && at("state").lastChild.textContent === text) return;
-  at("state").dataset.state = name;
-  at("state").lastChild.textContent = text;
-}
-
-const figures = new Figures(told, () => state("gone", "Not reachable; trying again"));
 
 // -- buttons, keys, files
 
