@@ -247,11 +247,25 @@ async def test_nothing_else_may_run_or_be_called(page):
 async def test_it_asks_for_a_key_where_the_server_does(page, server):
     # the last test: from the first key on a server asks for one
     key = Keys(server.keys).add("page")
+    # as another machine, by a proxy's word
+    elsewhere = {"X-Forwarded-For": "192.0.2.7"}
+    await page.call("Network.setExtraHTTPHeaders", headers=elsewhere)
+    page.console.clear()
+    await page.open(f"{server.url}/")
+    await page.until("document.getElementById('note').textContent.includes('asks for a key')")
+    facts = await page.evaluate("document.getElementById('facts').innerText")
+    assert "whoever has a key" in facts
+    assert "moonshine" not in facts
+    assert await page.evaluate("!document.getElementById('no-figures').hidden")
+    assert page.console == []  # nothing was asked for in vain
+
     await click(page, "listen")
     await page.until("document.getElementById('ask').open")
     assert "A key is needed" in await page.evaluate("document.getElementById('trouble').innerText")
     await page.evaluate(f"document.getElementById('ask-key').value = {key!r}")
     await click(page, "ask-use")
+    await page.until("document.getElementById('facts').innerText.includes('moonshine-tiny-en')")
     await click(page, "listen")
     await page.until(f"{FINALS}.length === 1")
+    assert await page.evaluate("document.getElementById('note').textContent") == ""
     assert key not in "".join(page.requests)
