@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, settings
 
 from edge_runtime.device.cuda.card import resident
 from edge_runtime.metrics import Metrics
@@ -27,6 +29,16 @@ GROWN = 200 << 20
 """Bytes that tests may leave behind before they are looked for."""
 
 _resident = [0]
+
+# Examples are as slow as the machine is busy: no fault of what they try.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as commands under test must: a script that runs us in the back ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_nothing_said_is_an_empty_file() -> None:
 TEXTS = st.lists(st.from_regex(re.compile(r"[a-z.?,]{1,60}"), fullmatch=True), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(TEXTS, st.floats(0.1, 16.0), st.floats(0.0, 3.0)), max_size=5))
 def test_always_readable_in_order_and_complete(segments: list[tuple[list[str], float, float]]):
     at, finals = 0.0, []

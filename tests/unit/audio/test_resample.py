@@ -21,7 +21,7 @@ def streamed(rate: int, samples: np.ndarray, sizes: list[int]) -> np.ndarray:
     return np.concatenate([*pieces, resampler.flush()])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([8000, 11025, 16000, 22050, 44100, 48000, 96000, 192000])
     | st.integers(8000, 192000),

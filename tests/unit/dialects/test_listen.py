@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.dialects import Answer, Asked
@@ -349,7 +349,6 @@ def test_silence_after_no_words_is_not_told():
     assert sent(dialect, 9.0) == []
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([

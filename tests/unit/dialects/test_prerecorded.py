@@ -6,7 +6,7 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_runtime.dialects import Asked
@@ -93,7 +93,6 @@ def test_what_is_not_taken_is_refused(query, headers, said):
     assert said in complaint["err_msg"]
 
 
-@settings(deadline=None)
 @given(st.dictionaries(
     st.sampled_from(["utterances", "language", "multichannel", "callback", "model", "encoding"]),
     st.text(max_size=8) | st.sampled_from(["true", "false", "en", ""]),

@@ -32,7 +32,7 @@ boards = st.builds(
 
 
 @given(board=boards, others=st.floats(20, 60))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_limits_come_before_the_board_throttles(board, others):
     """Also where others heat it, whom we cannot slow down: we have given way by then."""
     moments = run(replace(board, idle=others), HOUR / 2, start=45.0)
@@ -41,7 +41,7 @@ def test_limits_come_before_the_board_throttles(board, others):
 
 
 @given(board=boards)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_board_that_our_load_heats_never_throttles(board):
     """Where the last level would keep it well below, and it begins cool."""
     cold, spare = board.steady(ours=0.0), Power().margin
@@ -51,7 +51,7 @@ def test_a_board_that_our_load_heats_never_throttles(board):
 
 
 @given(board=boards)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_no_board_is_rocked(board):
     moments = run(board, 4 * HOUR, Power(period_seconds=10.0))
     at = changes(moments)
@@ -64,7 +64,7 @@ def test_no_board_is_rocked(board):
     noise=st.lists(st.floats(20, 120, allow_nan=False), min_size=60, max_size=200),
     period=st.sampled_from([0.5, 2.0, 10.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_whatever_the_curve_limits_change_once_a_minute_at_most(noise, period):
     moments = follow(
         [(count * period, celsius) for count, celsius in enumerate(noise)],
@@ -80,7 +80,7 @@ def test_whatever_the_curve_limits_change_once_a_minute_at_most(noise, period):
 
 
 @given(steps=st.lists(st.floats(0.0, 0.16), min_size=400, max_size=400))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_rise_that_takes_its_time_is_met_before_the_point(steps):
     """Up to 0.08 K a second, whatever its course: limits, and all of them, before 99 °C."""
     celsius, curve = 75.0, []
@@ -92,7 +92,7 @@ def test_any_rise_that_takes_its_time_is_met_before_the_point(steps):
 
 
 @given(board=boards, busy=st.floats(600, 2400))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_board_that_cools_is_given_all_again(board, busy):
     if board.steady(ours=0.0) > board.throttles - 15:
         return

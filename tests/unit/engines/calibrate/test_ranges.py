@@ -51,7 +51,7 @@ def test_counts_are_those_of_the_values():
     assert seen.square == pytest.approx(0.0625 + 0.25 + 2 * 0.5625)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     arrays.arrays(
         np.float32,
