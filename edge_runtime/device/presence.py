@@ -26,7 +26,8 @@ def load(library: str, flavour: str = "auto") -> Present | None:
     may end the process.
     """
     if library == "tensorrt":
-        if not installed():
+        there = installed()
+        if not there or (flavour != "auto" and flavour not in there):
             return None
         found = find_tensorrt(flavour)
         return Present(found.flavour, found.version)

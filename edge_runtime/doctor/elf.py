@@ -62,6 +62,8 @@ class Elf:
     def mentioned(self, name: bytes) -> str:
         """The library that it loads later under a name that begins so; looked for among texts."""
         offset, size = self.section(".rodata") or (0, 0)
+        if offset + size > len(self.data):
+            raise ValueError("the file is cut short")
         at = self.data.find(name, offset, offset + size)
         return "" if at < 0 else self._string(at)
 
@@ -86,11 +88,13 @@ class Elf:
     ) -> Iterator[tuple[int, ...]]:
         if count > _MOST or (count and size < row.size):
             raise ValueError("a table of the file is damaged")
+        if offset + count * size > len(self.data):
+            raise ValueError("the file is cut short")
         for at in range(offset, offset + count * size, size or 1):
-            if at + row.size > len(self.data):
-                raise ValueError("the file is cut short")
             yield row.unpack_from(self.data, at)
 
     def _string(self, at: int) -> str:
+        if at >= len(self.data):
+            raise ValueError("the file is cut short")
         end = self.data.find(b"\0", at, at + _MOST)
         return self.data[at : max(end, at)].decode("utf-8", "replace")

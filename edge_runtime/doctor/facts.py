@@ -137,7 +137,10 @@ class Engine(_Record, frozen=True, kw_only=True):
 
 
 class Store(_Record, frozen=True, kw_only=True):
-    """The store; `free` and `size` are bytes of its disk, `precisions` those that serve."""
+    """The store; `free` and `size` are bytes of its disk, `precisions` those that serve.
+
+    `service` is whether there is another store, of the service, that this user may not write.
+    """
 
     root: str
     exists: bool = True
@@ -147,6 +150,7 @@ class Store(_Record, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
     engines: tuple[Engine, ...] = ()
     precisions: tuple[str, ...] = ("fp16",)
+    service: bool = False
 
 
 class Port(_Record, frozen=True, kw_only=True):

@@ -45,6 +45,14 @@ class Machine:
                 return name
         return str(number)
 
+    def account(self, number: int) -> str:
+        """The name of a user, or its number."""
+        for line in self.text("/etc/passwd").splitlines():
+            parts = line.split(":")
+            if parts[2:3] == [str(number)]:
+                return parts[0]
+        return str(number)
+
     def members(self, group: str) -> tuple[str, ...]:
         """Who is in a group by /etc/group."""
         for line in self.text("/etc/group").splitlines():
@@ -117,12 +125,12 @@ class Machine:
         """The clock, in seconds since 1970."""
         return time.time()
 
-    def loaded(self, library: str) -> Loaded:
+    def loaded(self, library: str, flavour: str = "auto") -> Loaded:
         """`tensorrt`, `pycuda` or `onnxruntime`, loaded here and now: it may end the process."""
         from edge_runtime.device.presence import load
 
         try:
-            found = load(library)
+            found = load(library, flavour)
         except EdgeRuntimeError as error:
             return Loaded(trouble=error.message)
         if found is None:

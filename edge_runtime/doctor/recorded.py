@@ -80,7 +80,7 @@ class RecordedMachine(Machine):
     def now(self) -> float:
         return self._said.now
 
-    def loaded(self, library: str) -> Loaded:
+    def loaded(self, library: str, flavour: str = "auto") -> Loaded:
         return self._said.libraries.get(library, Loaded())
 
     def card(self, index: int) -> Card:

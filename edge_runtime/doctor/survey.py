@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import msgspec
 
 from edge_runtime.doctor.facts import Facts
 from edge_runtime.doctor.probes import PROBES, Probe
+from edge_runtime.doctor.probes.settings import DEFAULTS
 
 BEGIN = 60.0
 """Seconds that the process may take to begin: a busy board reads Python from a slow card."""
@@ -39,28 +40,28 @@ class _Ended(Exception):
 class Survey:
     """The probes of one machine; `root` is a recorded one, empty for this."""
 
-    def __init__(
-        self, config: str = "", root: str = "", seconds: Mapping[str, float] | None = None
-    ) -> None:
-        """`seconds` gives probes other limits than their own, by name."""
+    def __init__(self, config: str = "", root: str = "", probes: Sequence[Probe] = PROBES) -> None:
+        """The facts of probes that are not among `probes` stay None."""
         self._config = config
         self._root = root
-        self._seconds = seconds or {}
+        self._probes = probes
 
     def run(self, watch: Callable[[Probe], None] = lambda probe: None) -> Facts:
         """All facts; `watch` is told of each probe before it runs."""
         found: dict[str, Any] = {}
         troubles: dict[str, str] = {}
-        left = list(PROBES)
+        left = list(self._probes)
         while left:
             with _Process(self._root, self._config, [each.name for each in left]) as process:
                 while left:
                     probe = left.pop(0)
                     watch(probe)
                     try:
-                        answer = process.answer(self._seconds.get(probe.name, probe.seconds))
+                        answer = process.answer(probe.seconds)
                     except _Ended as ended:
                         troubles[probe.name] = str(ended)
+                        if probe.name == "settings":
+                            self._config = DEFAULTS
                         break
                     if answer.failed:
                         troubles[probe.name] = f"failed: {answer.failed}"

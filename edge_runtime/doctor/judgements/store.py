@@ -63,6 +63,15 @@ def model(facts: Facts) -> Iterator[Finding]:
         if any(not fits(facts, each, found, loaded) for each in mine):
             yield ok("model", f"{name} serves from its engine, without its weights")
             return
+    if found.service:
+        yield error(
+            "model",
+            missing[0].trouble,
+            "The service has a store of its own, /var/lib/edge-runtime, which this user does not "
+            "use.",
+            "sudo --user=edge-runtime edge-runtime doctor",
+        )
+        return
     yield error(
         "model",
         missing[0].trouble,

@@ -19,7 +19,10 @@ class Probe(NamedTuple):
     what: str
 
     def __call__(self, machine: Machine, config: str) -> Any:
-        """What it finds; `config` is the path of the settings, empty for the usual one."""
+        """What it finds; `config` is the path of the settings, empty for the usual one.
+
+        `DEFAULTS` is none at all.
+        """
         module = importlib.import_module(f"{__name__}.{self.place}")
         return getattr(module, self.name)(machine, config)
 
@@ -30,6 +33,7 @@ PROBES = (
     Probe("python", "system", facts.Python, _FILES, "Python"),
     Probe("user", "system", facts.User, _FILES, "the user"),
     Probe("system", "system", facts.System, _FILES, "memory and clock"),
+    Probe("settings", "settings", facts.Settings, _FILES, "settings, keys and ports"),
     Probe("jetson", "jetson", facts.Jetson, _FILES, "JetPack and power mode"),
     Probe("gpu", "gpu", facts.Gpu, _FILES, "the GPU's driver"),
     Probe("card", "gpu", facts.Card, _LOADS, "CUDA"),
@@ -37,9 +41,8 @@ PROBES = (
     Probe("tensorrt", "libraries", facts.Loaded, _LOADS, "TensorRT"),
     Probe("pycuda", "libraries", facts.Loaded, _LOADS, "PyCUDA"),
     Probe("onnxruntime", "libraries", facts.Loaded, _LOADS, "onnxruntime"),
-    Probe("settings", "settings", facts.Settings, _FILES, "settings, keys and ports"),
     Probe("certificate", "certificate", facts.Certificate, _FILES, "the certificate"),
-    Probe("store", "store", facts.Store, 2 * _FILES, "models and engines"),
+    Probe("store", "store", facts.Store, 3 * _FILES, "models and engines"),
     Probe("sound", "sound", facts.Sound, _FILES, "sound cards"),
     Probe("inputs", "sound", facts.Inputs, _FILES, "microphones"),
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from edge_runtime.doctor.facts import Loaded
 from edge_runtime.doctor.machine import Machine
+from edge_runtime.doctor.probes.settings import configured
 
 
 def tensorrt(machine: Machine, config: str) -> Loaded:
-    """TensorRT, the flavour that comes first."""
-    return machine.loaded("tensorrt")
+    """TensorRT, in the flavour that is configured."""
+    return machine.loaded("tensorrt", configured(machine, config).computing.tensorrt)
 
 
 def pycuda(machine: Machine, config: str) -> Loaded:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edge_runtime.config import Config, load
@@ -14,6 +15,13 @@ from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.server.address import is_local
 from edge_runtime.server.keys import Keys
 
+DEFAULTS = "-"
+"""Instead of a path: the file could not be read in time, and is not tried again."""
+
+SERVICE = "edge-runtime"
+"""The user that the server has under systemd."""
+
+_SOCKET = "/etc/systemd/system/sockets.target.wants/edge-runtime.socket"
 _LISTENING = "0A"
 
 
@@ -49,6 +57,8 @@ def settings(machine: Machine, config: str) -> Settings:
 
 def configured(machine: Machine, config: str) -> Config:
     """The settings; the defaults where they cannot be used, which `settings` tells."""
+    if config == DEFAULTS:
+        return Config()
     try:
         return load(_path(machine, config), environ=machine.environ)
     except EdgeRuntimeError:
@@ -70,14 +80,14 @@ def _ports(machine: Machine, config: Config) -> Iterator[Port]:
             keys[f"dialects.{name}"] = getattr(config.dialects, name)
     listeners = list(_listeners(machine))
     for key, number in keys.items():
-        taken = [inode for port, inode in listeners if port == number]
+        taken = [(uid, inode) for port, uid, inode in listeners if port == number]
         if number:
-            owner, ours = _owner(machine, taken) if taken else ("", False)
+            owner, ours = _owner(machine, *zip(*taken, strict=True)) if taken else ("", False)
             yield Port(number=number, key=key, owner=owner, ours=ours)
 
 
-def _listeners(machine: Machine) -> Iterator[tuple[int, str]]:
-    """(port, inode) of every socket that listens, of /proc/net/tcp and tcp6.
+def _listeners(machine: Machine) -> Iterator[tuple[int, int, str]]:
+    """(port, user, inode) of every socket that listens, of /proc/net/tcp and tcp6.
 
     One on another address of this machine only would not be in our way, and is rare.
     """
@@ -85,19 +95,29 @@ def _listeners(machine: Machine) -> Iterator[tuple[int, str]]:
         for line in machine.text(table).splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == _LISTENING:
-                yield int(fields[1].rpartition(":")[2], 16), fields[9]
+                yield int(fields[1].rpartition(":")[2], 16), int(fields[7]), fields[9]
 
 
-def _owner(machine: Machine, inodes: list[str]) -> tuple[str, bool]:
-    """The program that holds one of the sockets, and whether it is ours."""
+def _owner(machine: Machine, uids: Sequence[int], inodes: Sequence[str]) -> tuple[str, bool]:
+    """The program that holds one of the sockets, and whether it is ours.
+
+    Programs of other users hide what they hold; then the socket tells only whose it is.
+    """
+    if 0 in uids and machine.path(_SOCKET).is_symlink():
+        return "systemd, for our server", True
     wanted = {f"socket:[{inode}]" for inode in inodes}
     for process in machine.path("/proc").glob("[0-9]*"):
-        try:
-            held = {str(each.readlink()) for each in (process / "fd").iterdir()}
-        except OSError:
-            continue
-        if wanted & held:
+        if wanted & set(_held(process)):
             line = machine.text(f"/proc/{process.name}/cmdline")
             ours = re.search(r"edge[-_]runtime\S* .*\bserve\b", line) is not None
             return f"{line[:60] or 'a program'} (pid {process.name})", ours
-    return "a program of another user", False
+    owner = machine.account(uids[0])
+    return f"a program of user {owner}", owner == SERVICE
+
+
+def _held(process: Path) -> Iterator[str]:
+    """What a process has open, as far as it lets us see; files come and go meanwhile."""
+    with contextlib.suppress(OSError):
+        for each in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield str(each.readlink())

@@ -14,6 +14,9 @@ from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import Store as Folder
 from edge_runtime.errors import EdgeRuntimeError, RecipeError
 
+SERVICE_STORE = "/var/lib/edge-runtime"
+"""Where models are under systemd."""
+
 
 def store(machine: Machine, config: str) -> Store:
     """Sizes of files are compared with what manifests say; no hash is computed."""
@@ -30,6 +33,7 @@ def store(machine: Machine, config: str) -> Store:
         size=size,
         models=tuple(_models(folder, settings.serving.model)),
         engines=tuple(_engines(folder)),
+        service=machine.path(SERVICE_STORE).is_dir() and root != machine.path(SERVICE_STORE),
         precisions=_precisions(folder, settings.serving.model, settings.computing.precision),
     )
 
