@@ -13,6 +13,7 @@ from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.sequence import Sequence
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
+from edge_runtime.decode.watch import Unwatched, Watch
 from edge_runtime.device.base import Mark
 from edge_runtime.errors import AudioError
 
@@ -34,22 +35,28 @@ class Runner:
         self.chain = chain
         self.size = size
         self.lane = Lane(chain, size)
+        self.watch: Watch = Unwatched()
 
     def run(self, updates: Seq[Update], audio: Seq[Audio]) -> list[Hypothesis]:
         """The greedy hypotheses of `updates`, in their order.
 
         Raises `AudioError` for a batch or a row that is larger than the lane.
         """
-        lane = self.lane
+        lane, watch = self.lane, self.watch
+        watch.begin(updates)
         waited = lane.stream.counters.waits
         began = lane.stream.mark()
+        watch.stage("encode", began)
         rows, samples = self._stage(audio)
         lane.encode(rows, samples)
         encoded = lane.stream.mark()
+        watch.stage("draft", encoded)
         decoding = _Decoding(lane, updates, self.chain.shape.frames(samples))
         ended = drafted = decoding.advance()
         while not decoding.done:
+            watch.stage("decode", ended)
             ended = decoding.advance()
+        watch.end(ended)
         spent = Cost(
             encode=encoded.since(began),
             draft=drafted.since(encoded),
