@@ -34,6 +34,20 @@ _TOGETHER = 4  # clips at a time where nothing is timed
 
 
 @dataclass(frozen=True)
+class Crowd:
+    """How the row `streams` is run: `auto` looks for the most that keep finals within `limit` ms.
+
+    Each number is played for `seconds`; `log` gets the prediction first, then a line for each.
+    """
+
+    auto: bool = False
+    limit: int = 900
+    seconds: int = 60
+    most: int = 512
+    log: Path = Path("streams.jsonl")
+
+
+@dataclass(frozen=True)
 class Options:
     """What the command line said; empty strings and zeros leave the default."""
 
@@ -45,6 +59,7 @@ class Options:
     model: str = ""
     device: str = ""
     config: Path | None = None
+    crowd: Crowd = field(default_factory=Crowd)
 
     @property
     def arguments(self) -> list[str]:
@@ -78,12 +93,12 @@ class Bench:
         return spread(clips, self.options.quick)
 
     @contextlib.contextmanager
-    def server(self) -> Iterator[Server]:
-        """A fresh server of our own, or the one at `--url`."""
+    def server(self, *more: str) -> Iterator[Server]:
+        """A fresh server of our own, with `more` options, or the one at `--url`."""
         if self.options.url:
             yield self._told(Server(self.options.url))
         else:
-            with server.started(self.options.arguments) as ours:
+            with server.started([*self.options.arguments, *more]) as ours:
                 yield self._told(ours)
 
     def _told(self, of: Server) -> Server:

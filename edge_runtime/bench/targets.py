@@ -44,6 +44,8 @@ TARGETS = (
     Target("ready", "≤", 3, "s"),
     Target("times.p50", "≤", 80, "ms"),
     Target("times.p90", "≤", 250, "ms"),
+    Target("streams", "≥", 10),
+    Target("streams.off", "≤", 15, "%"),
 )
 
 

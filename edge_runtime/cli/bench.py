@@ -21,7 +21,9 @@ edge-runtime bench clips/manifest.tsv                        all rows, about two
 edge-runtime bench clips/manifest.tsv --quick 10             ten clips a row
 edge-runtime bench clips/manifest.tsv --rows whole,ready     two rows
 edge-runtime bench clips/manifest.tsv --peer moonshine-voice side by side, from a checkout
-edge-runtime bench clips/manifest.tsv --json figures.json    figures for a file as well"""
+edge-runtime bench clips/manifest.tsv --json figures.json    figures for a file as well
+edge-runtime bench clips/manifest.tsv --streams auto         streams that keep finals in time
+edge-runtime bench clips/manifest.tsv --streams 8 --rows streams   what eight of them meet"""
 
 
 def bench(
@@ -34,8 +36,22 @@ def bench(
     ] = "",
     quick: Annotated[int, typer.Option(min=0, help="At most so many clips a row.")] = 0,
     streams: Annotated[
-        int, typer.Option(min=1, help="Clips at a time in paced rows; shortens the run.")
-    ] = 1,
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="Clips at a time in paced rows; auto finds how many streams the machine holds.",
+        ),
+    ] = "1",
+    within: Annotated[
+        int, typer.Option(min=1, metavar="MS", help="End of speech to final, p95 of the streams.")
+    ] = 900,
+    seconds: Annotated[
+        int, typer.Option(min=5, help="How long each number of streams is played.")
+    ] = 60,
+    streams_log: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="Prediction, then each number of streams, one a line."),
+    ] = Path("streams.jsonl"),
     minutes: Annotated[int, typer.Option(min=3, help="Length of the row hour.")] = 60,
     exclude: Annotated[
         Path | None,
@@ -73,7 +89,7 @@ def bench(
     from rich.console import Console
 
     from edge_runtime.bench import report
-    from edge_runtime.bench.bench import Bench, Options, progress
+    from edge_runtime.bench.bench import Bench, Crowd, Options, progress
     from edge_runtime.bench.hardware import hardware
     from edge_runtime.bench.manifest import read
     from edge_runtime.bench.peer import PEERS
@@ -87,7 +103,9 @@ def bench(
     if manifest is None:
         raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
     try:
-        wanted = chosen([row.strip() for row in rows.split(",") if row.strip()])
+        auto = streams == "auto"
+        named = [row.strip() for row in rows.split(",") if row.strip()]
+        wanted = chosen(named or (["streams"] if auto else []))
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
     if peer and peer not in PEERS:
@@ -95,7 +113,9 @@ def bench(
     clips = read(manifest)
     if exclude is not None:
         clips = clips.without(_lines(exclude))
-    options = Options(quick, streams, url, peer, minutes, model, device or "", config)
+    crowd = Crowd(auto, within, seconds, log=streams_log)
+    together = 1 if auto else _number(streams)
+    options = Options(quick, together, url, peer, minutes, model, device or "", config, crowd)
     console = Console(stderr=True)
     machine = hardware()
     with progress(console) as bars:
@@ -112,6 +132,12 @@ def bench(
         keep.write_bytes(b"".join(take.record() + b"\n" for take in run.takes))
     if report.missed(run) or run.failed or run.interrupted():
         raise typer.Exit(130 if run.interrupted() else 1)
+
+
+def _number(streams: str) -> int:
+    if not streams.isdecimal() or int(streams) < 1:
+        raise typer.BadParameter(f"--streams {streams}: give a number from 1 on, or auto.")
+    return int(streams)
 
 
 def _lines(path: Path) -> list[str]:

@@ -20,16 +20,21 @@ ROWS = {
     "file": "Cost and word errors of a ten-minute file.",
     "ready": "Time until the server is ready.",
     "times": "Word times against forced alignment.",
+    "streams": "How many streams at once keep their finals in time; only when named, or with auto.",
 }
+_NAMED = {"streams"}
 _OF_CLEAN_SPEECH = ROWS.keys() - {"streamed", "ready"}
 
 
 def chosen(rows: Sequence[str]) -> list[str]:
-    """The rows of that name, in their order; all when none is named. Raises `ConfigError`."""
+    """The rows of that name, in their order; when none is named, all but those of hours.
+
+    Raises `ConfigError`.
+    """
     unknown = [row for row in rows if row not in ROWS]
     if unknown:
         raise ConfigError(f"no row is called {unknown[0]}", f"Choose from: {', '.join(ROWS)}.")
-    return [row for row in ROWS if not rows or row in rows]
+    return [row for row in ROWS if row in (rows or ROWS.keys() - _NAMED)]
 
 
 def measure(bench: Bench, rows: Sequence[str], began: Callable[[str], None]) -> None:
