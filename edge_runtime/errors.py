@@ -96,6 +96,12 @@ class EngineMismatch(DeviceError):
     code = "engine_mismatch"
 
 
+class ServiceError(EdgeRuntimeError, RuntimeError):
+    """The systemd service cannot be installed, removed or asked."""
+
+    code = "service"
+
+
 class PortTaken(EdgeRuntimeError, OSError):
     """Another process listens on the address."""
 

@@ -8,6 +8,7 @@ A module may hold `EXAMPLES`: lines that `--help` shows as they are.
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Annotated, Any
 
 import typer
@@ -16,12 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 from edge_runtime import __version__
 from edge_runtime.cli.options import HELP
 from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.systemd import journal
 
 COMMANDS = {
     "transcribe": "Turn files, a pipe or a microphone into text.",
     "serve": "Serve live speech to text over a WebSocket.",
     "keys": "Add, list and remove the keys of a server's clients.",
     "tls": "Make a certificate that encrypts what clients send.",
+    "service": "Install the server as a systemd service, remove it, ask how it is.",
     "listen": "Show live captions from a running server.",
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",
@@ -29,7 +32,6 @@ COMMANDS = {
     "engines": "List, check, remove, export, import and promote engines.",
     "doctor": "Say what is wrong with this machine, and what mends it.",
     "bench": "Measure accuracy, latency and cost on this machine.",
-    "profile": "Write a trace of where the time of captions goes.",
 }
 
 EXAMPLES = """\
@@ -88,9 +90,10 @@ def report(error: EdgeRuntimeError, where: str = "") -> None:
     `where` goes before a message that does not name it.
     """
     place = f"{where}: " if where not in error.message else ""
-    typer.echo(f"error: {place}{error.message}", err=True)
+    text = f"error: {place}{error.message}"
     if error.fix:
-        typer.echo(f"fix:   {error.fix}", err=True)
+        text += f"\nfix:   {error.fix}"
+    typer.echo(journal.marked(text, logging.ERROR) if journal.listens() else text, err=True)
 
 
 def _version(wanted: bool) -> None:

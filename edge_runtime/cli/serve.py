@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -72,10 +71,9 @@ def serve(
     from edge_runtime.engines.store import Store
     from edge_runtime.metrics import Metrics
     from edge_runtime.server import serve as run
+    from edge_runtime.systemd import journal
 
-    logging.basicConfig(
-        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    journal.start_logging(log_level.upper())
     settings = load(
         config,
         options={

@@ -32,7 +32,6 @@ from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
-from edge_runtime.runtime.tracing import Tracer, Untraced
 from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
@@ -64,9 +63,8 @@ class Runtime:
         store: Store | None = None,
         metrics: RuntimeMetrics | None = None,
         trial: Variant | None = None,
-        tracer: Tracer | None = None,
     ) -> None:
-        """Of the active model, or of the variant on `trial`; `tracer` is told what takes time.
+        """Of the active model, or of the variant on `trial`.
 
         Raises what `load` raises: a missing or damaged model, an unusable device.
         """
@@ -82,8 +80,7 @@ class Runtime:
             store=store,
             trial=trial,
         )
-        self._tracer: Tracer = tracer or Untraced()
-        self._decoder = Decoder(loader, config.computing, self.metrics, self._tracer)
+        self._decoder = Decoder(loader, config.computing, self.metrics)
         self._governor = Governor(config.power, self.metrics.power)
         self._governs = True
         self._crowd = Crowd(config.updating, self.metrics.load)
@@ -192,7 +189,6 @@ class Runtime:
         session.pace(self._pace)
         stream = Stream(session, self._ears.open(), self._due.set)
         self._streams[name] = stream
-        self._tracer.opened(name)
         return stream
 
     @property
@@ -222,6 +218,7 @@ class Runtime:
         with ThreadPoolExecutor(1, "ears") as worker:
             listening = asyncio.create_task(self._listen(worker, due))
             listening.add_done_callback(_ended)
+            self._hearing = worker, listening
             watching = asyncio.create_task(self._governor.run()) if self._governs else None
             try:
                 yield self
@@ -236,6 +233,18 @@ class Runtime:
                 for stream in list(self._streams.values()):
                     stream.put(stream.session.abandon("shutdown"))
                     self._after(stream)
+
+    async def prove(self) -> None:
+        """Return once all that computes has come through with something, while it serves.
+
+        That is the voice detector's worker and every lane; where one is stuck or has ended, it
+        does not return.
+        """
+        worker, listening = self._hearing
+        await asyncio.get_running_loop().run_in_executor(worker, _nothing)
+        if listening.done():
+            await asyncio.Event().wait()
+        await self._decoder.prove()
 
     # -- hearing
 
@@ -294,7 +303,6 @@ class Runtime:
                 stream.session.pace(pace)
 
     def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
-        began = time.perf_counter()
         found: list[list[float]] = [[] for _ in slots]
         for turn in range(max(map(len, frames))):
             rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
@@ -303,7 +311,6 @@ class Runtime:
             )
             for row, answer in zip(rows, answers, strict=True):
                 found[row].append(answer)
-        self._tracer.heard(began, time.perf_counter(), sum(map(len, frames)))
         return found
 
     # -- decoding
@@ -355,9 +362,7 @@ class Runtime:
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner
         session = stream.session
-        began = time.perf_counter()
         if isinstance(result, EdgeRuntimeError):
-            self._tracer.failed(task.update, task.wanted, result.code)
             stream.warn(result)
             stream.put(session.lost(task.update))
             if self._decoder.dead:
@@ -370,7 +375,6 @@ class Runtime:
             except Exception as error:  # noqa: BLE001 – a fault costs one session at most
                 _log.exception("session %s failed", session.name)
                 self._give_up(stream, error)
-            self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
         self._dispatch()
 
@@ -386,7 +390,6 @@ class Runtime:
         name = stream.session.name
         if stream.finished and name in self._streams:
             del self._streams[name]
-            self._tracer.closed(name)
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
             self._left.set()
@@ -400,6 +403,10 @@ class Runtime:
         self.metrics.conflict(conflicts)
         self.metrics.overtaken(tally.overtaken - counted.overtaken)
         stream.counted = dataclasses.replace(tally)
+
+
+def _nothing() -> None:
+    """What a thread that is not stuck does at once."""
 
 
 def _ended(listening: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,20 +13,19 @@ from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 from edge_runtime.metrics import RuntimeMetrics
-from edge_runtime.runtime.engine import Deliver, Engine, Rest, Result, Task
+from edge_runtime.runtime.engine import Engine, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
-from edge_runtime.runtime.tracing import Tracer
 
 _log = logging.getLogger(__name__)
+_LOOK = 0.05  # s between looks whether lanes have come through
+_MOVE = 300.0  # s that a change to another device may take: a GPU's library compiles for minutes
 
 
 class Decoder:
     """All methods belong to the event loop's thread, and so does what is called back."""
 
-    def __init__(
-        self, loader: Loader, computing: Computing, metrics: RuntimeMetrics, tracer: Tracer
-    ) -> None:
+    def __init__(self, loader: Loader, computing: Computing, metrics: RuntimeMetrics) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
         self.idle = 0
@@ -35,10 +35,10 @@ class Decoder:
         self._loader = loader
         self._computing = computing
         self._metrics = metrics
-        self._tracer = tracer
         self._engine: Engine | None = None
         self._flying: dict[int, Task] = {}
         self._moving: asyncio.Task[None] | None = None
+        self._moved = 0.0
         self._lost: list[object] = []
         self._told: tuple[str, ...] | None = None
         self.dead: EdgeRuntimeError | None = None
@@ -46,7 +46,7 @@ class Decoder:
 
     async def start(
         self,
-        done: Deliver,
+        done: Callable[[Task, Result], None],
         back: Callable[[Task], None],
         changed: Callable[[], None],
         wanted: Callable[[], bool],
@@ -91,6 +91,22 @@ class Decoder:
             assert self.dead is not None, "no lane is idle while the device changes"
             asyncio.get_running_loop().call_soon(self._delivered, None, task, self.dead)
 
+    async def prove(self) -> None:
+        """Return once every lane has come through with something, work or a little silence.
+
+        It does not return while one is stuck, nor where nothing is decoded any more. A change to
+        another device is taken for work, for a while.
+        """
+        engine = self._engine
+        since = () if engine is None else engine.through
+        while self.dead or engine is None or not engine.proven(since):
+            if self._moving is not None and time.monotonic() - self._moved < _MOVE:
+                return
+            await asyncio.sleep(_LOOK)
+            if engine is not self._engine:
+                engine = self._engine
+                since = () if engine is None else engine.through
+
     # -- lanes
 
     async def _open(self) -> None:
@@ -102,7 +118,7 @@ class Decoder:
         self._tell()
         self._meter = Meter(self._metrics, self.loaded, runners)
 
-        def deliver(task: Task, result: Result) -> None:
+        def deliver(task: Task | None, result: Result) -> None:
             loop.call_soon_threadsafe(self._delivered, engine, task, result)
 
         engine = self._engine = Engine(runners, deliver, self._rest())
@@ -122,8 +138,6 @@ class Decoder:
         runners = [Runner(loaded.chain, loaded.size) for _ in range(lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
             list(together.map(Runner.warm, runners))
-        for number, runner in enumerate(runners):
-            runner.watch = self._tracer.watch(number)
         loaded.warmed()
         return runners
 
@@ -136,13 +150,14 @@ class Decoder:
 
     # -- results
 
-    def _delivered(self, engine: Engine | None, task: Task, result: Result) -> None:
+    def _delivered(self, engine: Engine | None, task: Task | None, result: Result) -> None:
         if engine is not self._engine:
             return  # of a device that was left: the task was given back then
-        del self._flying[id(task)]
         if isinstance(result, DeviceLost) and engine is not None:
-            self._lose(engine, task, result)
+            self._lose(engine, result)
             return
+        assert task is not None, "only of a lost device something is said without a task"
+        del self._flying[id(task)]
         self.idle += 1
         # First of all: nobody waits for ever where counting fails.
         self._done(task, result)
@@ -150,17 +165,17 @@ class Decoder:
         if isinstance(result, Hypothesis):
             self._meter.update(result)
 
-    def _lose(self, engine: Engine, task: Task, error: DeviceLost) -> None:
+    def _lose(self, engine: Engine, error: DeviceLost) -> None:
         """Leave a device for good: whatever was given to it goes back."""
         _log.critical("%s is lost: %s", self.loaded.device.name, error)
         # Kept for good: libraries call the device as they let go of it, which may end the process.
         self._lost += [self.loaded, self._meter]
-        lost = [task, *self._flying.values()]
+        lost = list(self._flying.values())
         self._flying.clear()
         self._engine = None
         self.idle = 0
         engine.dismiss()
-        self._moving = asyncio.create_task(self._move(error))
+        self._moving, self._moved = asyncio.create_task(self._move(error)), time.monotonic()
         for each in lost:
             self._back(each)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from edge_runtime.decode.runner import Audio, Runner
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
-from edge_runtime.errors import DeviceError, EdgeRuntimeError
+from edge_runtime.errors import DeviceError, DeviceLost, EdgeRuntimeError
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,8 @@ class Task:
 
 
 Result = Hypothesis | EdgeRuntimeError
-Deliver = Callable[[Task, Result], None]
+Deliver = Callable[[Task | None, Result], None]
+"""Told what came of a task; a device that was found lost without one comes with None."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,28 @@ class Rest:
     wanted: Callable[[], bool]
 
 
+@dataclass(frozen=True)
+class Proof:
+    """To be given by every lane that has come through with nothing `since`."""
+
+    since: Sequence[int]
+
+
 class Engine:
     """One thread for each lane. `deliver` is called on that thread."""
 
     def __init__(
         self, runners: Sequence[Runner], deliver: Deliver, rest: Rest | None = None
     ) -> None:
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Task | Proof | None] = queue.SimpleQueue()
         self._deliver = deliver
         self._rest = rest
         self._threads = [
-            threading.Thread(target=self._loop, args=(runner,), name=f"lane-{n}", daemon=True)
+            threading.Thread(target=self._loop, args=(n, runner), name=f"lane-{n}", daemon=True)
             for n, runner in enumerate(runners)
         ]
         self.lanes = len(self._threads)
+        self._through = [0] * self.lanes  # each counted by its own thread
 
     def start(self) -> None:
         for thread in self._threads:
@@ -68,6 +77,22 @@ class Engine:
 
     def submit(self, task: Task) -> None:
         self._tasks.put(task)
+
+    @property
+    def through(self) -> tuple[int, ...]:
+        """How often each lane came through with something it was given."""
+        return tuple(self._through)
+
+    def proven(self, since: Sequence[int]) -> bool:
+        """Whether every lane came through with something since `through` was that.
+
+        Those that have nothing to do are asked for a proof; ask again until it is given.
+        """
+        waiting = sum(now == then for now, then in zip(self._through, since, strict=True))
+        if waiting and self._tasks.empty():  # else there is work for them, and it must go on
+            for _ in range(waiting):
+                self._tasks.put(Proof(since))
+        return not waiting
 
     def stop(self) -> None:
         """Finish what is running and end the threads."""
@@ -80,8 +105,11 @@ class Engine:
         for _ in self._threads:
             self._tasks.put(None)
 
-    def _loop(self, runner: Runner) -> None:
+    def _loop(self, lane: int, runner: Runner) -> None:
         while (task := self._next(runner)) is not None:
+            if isinstance(task, Proof):
+                self._prove(lane, runner, task.since)
+                continue
             began = time.perf_counter()
             result: Result
             try:
@@ -94,9 +122,22 @@ class Engine:
             except Exception as error:  # noqa: BLE001 – a lane must outlive whatever one update does
                 _log.exception("update of session %s failed", task.update.session)
                 result = DeviceError(f"an update failed: {error!r}", "Please report this.")
+            self._through[lane] += 1
             self._deliver(task, result)
 
-    def _next(self, runner: Runner) -> Task | None:
+    def _prove(self, lane: int, runner: Runner, since: Sequence[int]) -> None:
+        """Come through with a little silence, unless there was work meanwhile."""
+        if self._through[lane] != since[lane]:
+            return
+        try:
+            _stir(runner)
+        except DeviceLost as error:
+            self._deliver(None, error)
+        except Exception:  # noqa: BLE001 – the next update says it to its session
+            _log.exception("a lane that should prove that it works failed")
+        self._through[lane] += 1
+
+    def _next(self, runner: Runner) -> Task | Proof | None:
         """The next task; silence is decoded while there is none, where that is asked for."""
         rest = self._rest
         while rest is not None:
@@ -108,12 +149,17 @@ class Engine:
         return self._tasks.get()
 
 
-def _stirred(runner: Runner) -> bool:
-    """Decode the least silence there is: clocks and caches stay as they are for speech."""
+def _stir(runner: Runner) -> None:
+    """Decode the least silence there is; raises what decoding raises."""
     silence = np.zeros(runner.chain.shape.shortest, np.float32)
     update = Update("keep-warm", 0, Purpose.PARTIAL, 0, len(silence), limit=1)
+    runner.run([update], [[silence]])
+
+
+def _stirred(runner: Runner) -> bool:
+    """Stir: clocks and caches stay as they are for speech."""
     try:
-        runner.run([update], [[silence]])
+        _stir(runner)
     except Exception:  # noqa: BLE001 – the next update says it to its session
         _log.exception("the device is kept warm no more")
         return False

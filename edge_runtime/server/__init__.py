@@ -14,7 +14,7 @@ from aiohttp import web
 from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
 from edge_runtime.server import health, page, routes, tls
-from edge_runtime.server.address import listen, url
+from edge_runtime.server.address import MAIN, listen, url
 from edge_runtime.server.announcement import announced
 from edge_runtime.server.base import Limits, Runtime
 from edge_runtime.server.conversation import handler
@@ -24,9 +24,11 @@ from edge_runtime.server.keys import Keys, default_path
 from edge_runtime.server.native import PATH, Native
 from edge_runtime.server.parking import Parking
 from edge_runtime.server.ports import own_ports
+from edge_runtime.server.report import Report
 from edge_runtime.server.runner import runner
 from edge_runtime.server.state import STATE, State
 from edge_runtime.server.tcp import plain_ports
+from edge_runtime.systemd.manager import Manager
 
 __all__ = ["Limits", "State", "create_app", "hosting", "serve"]
 
@@ -78,7 +80,8 @@ async def hosting(
     context = certificate.context if certificate else None
     if certificate is not None:
         app.cleanup_ctx.append(certificate.watch)
-    sockets = listen(serving.host, serving.port)
+        state.renew = certificate.refresh
+    sockets = listen(serving.host, serving.port, MAIN)
     running = runner(app, state)
     try:
         await running.setup()
@@ -115,12 +118,22 @@ async def serve(
     ready: Callable[[str, Runtime], Any],
     store: Path | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is called with the URL and the runtime."""
+    """Serve until SIGTERM or SIGINT; `ready` is called with the URL and the runtime.
+
+    What systemd wants to know of it, it is told: see `Report`. SIGHUP takes a renewed
+    certificate at once.
+    """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, stopped.set)
-    async with hosting(create_app(config, metrics, store=store), load) as (where, runtime):
+    app = create_app(config, metrics, store=store)
+    report = Report(Manager(), app[STATE])
+    for number, act in (
+        (signal.SIGTERM, stopped.set), (signal.SIGINT, stopped.set), (signal.SIGHUP, report.reload),
+    ):  # fmt: skip
+        loop.add_signal_handler(number, act)
+    async with contextlib.AsyncExitStack() as hosted:
+        async with report.loading():
+            where, runtime = await hosted.enter_async_context(hosting(app, load))
         ready(where, runtime)
-        await stopped.wait()
+        async with report.serving(where, runtime):
+            await stopped.wait()

@@ -8,18 +8,35 @@ import socket
 from collections.abc import Sequence
 
 from edge_runtime.errors import ConfigError, PortTaken
+from edge_runtime.systemd.sockets import handed_over
 
 _BUFFER = 1 << 18
 """Bytes the kernel may hold for each direction of a connection (about 8 s of 16 kHz audio):
 what a fast sender has in flight delays its pings and its `flush`."""
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
+MAIN = "edge-runtime"
+"""What a socket unit calls the main port: `FileDescriptorName=`."""
+
+
+def listen(host: str, port: int, name: str = "") -> list[socket.socket]:
     """Listening sockets on every address of `host`; port 0 takes a free one.
 
-    Raises `PortTaken`, or `ConfigError` for a host or port that cannot be used.
+    Where systemd listens under this `name` already, its sockets are taken, whatever their port.
+    Raises `PortTaken`, or `ConfigError` for a host, a port or a socket that cannot be used.
     """
-    sockets: list[socket.socket] = []
+    if name and (sockets := handed_over(name)):
+        try:
+            for listener in sockets:
+                _check(listener, host)
+                _tune(listener)
+                listener.setblocking(False)
+        except ConfigError:
+            for listener in sockets:
+                listener.close()
+            raise
+        return sockets
+    sockets = []
     try:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG
@@ -28,6 +45,9 @@ def listen(host: str, port: int) -> list[socket.socket]:
             chosen = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
             listener = socket.socket(family, kind, protocol)
             sockets.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             _tune(listener)
             listener.bind(chosen)
             listener.listen(128)
@@ -54,10 +74,23 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
+def _check(listener: socket.socket, host: str) -> None:
+    """A socket unit must not open what the settings keep to this machine."""
+    listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if listener.family not in (socket.AF_INET, socket.AF_INET6) or not listens:
+        raise ConfigError(
+            "systemd hands over a socket that takes no TCP connections",
+            "Give the socket unit ListenStream=ADDRESS:PORT and Accept=no.",
+        )
+    address = listener.getsockname()[0]
+    if is_local(host) and not is_local(address):
+        raise ConfigError(
+            f"the socket unit listens on {address}, the settings on {host} alone",
+            f"Set host to {address}, which needs a key, or ListenStream to {host}:PORT.",
+        )
+
+
 def _tune(listener: socket.socket) -> None:
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if listener.family == socket.AF_INET6:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     # accepted connections inherit these
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)

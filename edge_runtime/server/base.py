@@ -60,6 +60,9 @@ class Runtime(Protocol):
     def about(self) -> Mapping[str, Any]:
         """What more `/healthz` tells, by its keys."""
 
+    async def prove(self) -> None:
+        """Return once all that computes has come through with something; never if it is stuck."""
+
     def serving(self) -> AbstractAsyncContextManager[Any]:
         """Work on streams inside this context."""
 

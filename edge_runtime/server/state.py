@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from edge_runtime.server.parking import Parking
 class State:
     """`runtime` is there once it is warm; `closing` when the server shuts down.
 
-    `uploads` counts the recordings that are being received or transcribed.
+    `uploads` counts the recordings that are being received or transcribed. `renew` takes what
+    may be changed while it runs and has changed.
     """
 
     config: Config
@@ -29,6 +31,7 @@ class State:
     store: Path | None = None
     runtime: Runtime | None = None
     closing: bool = False
+    renew: Callable[[], None] = lambda: None
     uploads: int = 0
     started: float = field(default_factory=time.monotonic)
 

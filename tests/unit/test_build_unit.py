@@ -19,7 +19,7 @@ PROGRAM = "/opt/edge-runtime/bin/edge-runtime"
 
 @pytest.fixture
 def unit() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",))
+    parser = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",), strict=False)
     parser.optionxform = str
     parser.read(UNIT)
     return parser

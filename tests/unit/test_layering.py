@@ -23,11 +23,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "decode pure": ("decode",),
     "decode device": (
         "decode.graphs", "decode.lane", "decode.mirror", "decode.trial", "decode.runner",
-        "decode.tiles", "decode.watch",
+        "decode.tiles",
     ),
     "engines": ("engines",),
     "session": ("session",),
     "power": ("power",),
+    "systemd": ("systemd",),
     "runtime": ("runtime",),
     "transcribe": ("transcribe",),
     "dialects": ("dialects",),
@@ -52,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "session": {"decode pure", "audio pure"},
     "power": set(),
+    "systemd": set(),
     "runtime": set(ROOMS) - {
         "transcribe", "dialects", "server", "bench", "doctor", "doctor pure", "cli",
     },
@@ -60,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # Bytes of a socket become samples where they come in, so both know codecs and sources.
     "dialects": {"runtime", "session", "audio", "audio pure"},
-    "server": {"runtime", "session", "dialects", "audio", "audio pure"},
+    "server": {"runtime", "session", "dialects", "systemd", "audio", "audio pure"},
     "bench": set(ROOMS) - {"cli", "doctor", "doctor pure"},
     "doctor pure": {"engines"},
     "doctor": set(ROOMS) - {"cli", "bench"},

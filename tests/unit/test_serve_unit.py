@@ -20,7 +20,7 @@ PROGRAM = "/opt/edge-runtime/bin/edge-runtime"
 
 @pytest.fixture
 def service() -> configparser.SectionProxy:
-    parser = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",))
+    parser = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",), strict=False)
     parser.optionxform = str
     parser.read(UNIT)
     return parser["Service"]

@@ -46,7 +46,14 @@ def test_holds_exactly_the_package_recipes_and_one_clip(wheel: Path) -> None:
 
     files, info = split(wheel)
 
-    assert files == modules | recipes | {"edge_runtime/py.typed", "edge_runtime/clips/demo.flac"}
+    units = {
+        f"edge_runtime/units/{path.name}"
+        for path in (ROOT / "systemd").iterdir()
+        if path.suffix != ".md"
+    }
+    assert "edge_runtime/units/edge-runtime.service" in units
+    data = {"edge_runtime/py.typed", "edge_runtime/clips/demo.flac"}
+    assert files == modules | recipes | units | data
     assert info == {
         "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE",
     }  # fmt: skip

@@ -145,6 +145,13 @@ class Canary:
         self._sessions += 1
         return (self._trial if self._due() else self._active).open(options, self._look)
 
+    async def prove(self) -> None:
+        """As `Runtime.prove`, of all that serves."""
+        await self._active.runtime.prove()
+        self._look()
+        if self._trial is not None and self.ended is None:
+            await self._trial.runtime.prove()
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Canary]:
         """Run both; raises what the active one raises."""

@@ -1,0 +1,1 @@
+"""What a service and systemd say to each other: readiness, watchdog, sockets, log priorities."""
