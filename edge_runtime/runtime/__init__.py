@@ -32,6 +32,7 @@ from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
+from edge_runtime.runtime.tracing import Tracer, Untraced
 from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
@@ -63,8 +64,9 @@ class Runtime:
         store: Store | None = None,
         metrics: RuntimeMetrics | None = None,
         trial: Variant | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """Of the active model, or of the variant on `trial`.
+        """Of the active model, or of the variant on `trial`; `tracer` is told what takes time.
 
         Raises what `load` raises: a missing or damaged model, an unusable device.
         """
@@ -80,7 +82,8 @@ class Runtime:
             store=store,
             trial=trial,
         )
-        self._decoder = Decoder(loader, config.computing, self.metrics)
+        self._tracer: Tracer = tracer or Untraced()
+        self._decoder = Decoder(loader, config.computing, self.metrics, self._tracer)
         self._governor = Governor(config.power, self.metrics.power)
         self._governs = True
         self._crowd = Crowd(config.updating, self.metrics.load)
@@ -189,6 +192,7 @@ class Runtime:
         session.pace(self._pace)
         stream = Stream(session, self._ears.open(), self._due.set)
         self._streams[name] = stream
+        self._tracer.opened(name)
         return stream
 
     @property
@@ -303,6 +307,7 @@ class Runtime:
                 stream.session.pace(pace)
 
     def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
+        began = time.perf_counter()
         found: list[list[float]] = [[] for _ in slots]
         for turn in range(max(map(len, frames))):
             rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
@@ -311,6 +316,7 @@ class Runtime:
             )
             for row, answer in zip(rows, answers, strict=True):
                 found[row].append(answer)
+        self._tracer.heard(began, time.perf_counter(), sum(map(len, frames)))
         return found
 
     # -- decoding
@@ -362,7 +368,9 @@ class Runtime:
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner
         session = stream.session
+        began = time.perf_counter()
         if isinstance(result, EdgeRuntimeError):
+            self._tracer.failed(task.update, task.wanted, result.code)
             stream.warn(result)
             stream.put(session.lost(task.update))
             if self._decoder.dead:
@@ -375,6 +383,7 @@ class Runtime:
             except Exception as error:  # noqa: BLE001 – a fault costs one session at most
                 _log.exception("session %s failed", session.name)
                 self._give_up(stream, error)
+            self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
         self._dispatch()
 
@@ -390,6 +399,7 @@ class Runtime:
         name = stream.session.name
         if stream.finished and name in self._streams:
             del self._streams[name]
+            self._tracer.closed(name)
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
             self._left.set()

@@ -16,6 +16,7 @@ from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.engine import Engine, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
+from edge_runtime.runtime.tracing import Tracer
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.05  # s between looks whether lanes have come through
@@ -25,7 +26,9 @@ _MOVE = 300.0  # s that a change to another device may take: a GPU's library com
 class Decoder:
     """All methods belong to the event loop's thread, and so does what is called back."""
 
-    def __init__(self, loader: Loader, computing: Computing, metrics: RuntimeMetrics) -> None:
+    def __init__(
+        self, loader: Loader, computing: Computing, metrics: RuntimeMetrics, tracer: Tracer
+    ) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
         self.idle = 0
@@ -35,6 +38,7 @@ class Decoder:
         self._loader = loader
         self._computing = computing
         self._metrics = metrics
+        self._tracer = tracer
         self._engine: Engine | None = None
         self._flying: dict[int, Task] = {}
         self._moving: asyncio.Task[None] | None = None
@@ -138,6 +142,8 @@ class Decoder:
         runners = [Runner(loaded.chain, loaded.size) for _ in range(lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
             list(together.map(Runner.warm, runners))
+        for number, runner in enumerate(runners):
+            runner.watch = self._tracer.watch(number)
         loaded.warmed()
         return runners
 

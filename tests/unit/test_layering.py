@@ -23,7 +23,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "decode pure": ("decode",),
     "decode device": (
         "decode.graphs", "decode.lane", "decode.mirror", "decode.trial", "decode.runner",
-        "decode.tiles",
+        "decode.tiles", "decode.watch",
     ),
     "engines": ("engines",),
     "session": ("session",),
