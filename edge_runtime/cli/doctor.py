@@ -130,7 +130,7 @@ def _summary(findings: Sequence[Finding]) -> str:
     worst = [*errors, *warnings]
     if not worst:
         return f"{counted}: nothing is in the way\nNext: edge-runtime serve"
-    return f"{counted}\nNext: {worst[0].fix}\n      then edge-runtime doctor, again"
+    return f"{counted}\nNext: {worst[0].fix}\n      then again: edge-runtime doctor"
 
 
 def _counted(number: int, what: str) -> str:

@@ -85,8 +85,9 @@ class Loaded(_Record, frozen=True, kw_only=True):
 class Packages(_Record, frozen=True, kw_only=True):
     """Python packages by name, and what the GPU part of onnxruntime's wheel says of itself.
 
-    `provider` is whether there is such a part, `needed` the libraries it loads, `cubins` and `ptx`
-    what its kernels are for. `libraries` are those of NVIDIA's that a loader finds here.
+    `provider` is whether there is such a part, `needed` the libraries it loads, `cubins`, `ptx`
+    and `alone` what its kernels are for, as `fatbin` has it. `libraries` are those of NVIDIA's that
+    a loader finds here.
     """
 
     installed: dict[str, str] = {}
@@ -94,6 +95,7 @@ class Packages(_Record, frozen=True, kw_only=True):
     needed: tuple[str, ...] = ()
     cubins: tuple[Capability, ...] = ()
     ptx: tuple[Capability, ...] = ()
+    alone: tuple[Capability, ...] = ()
     libraries: tuple[str, ...] = ()
     unread: str = ""
 

@@ -14,34 +14,37 @@ Capability = tuple[int, int]
 SECTION = ".nv_fatbin"
 MAGIC = 0xBA55ED50
 HEADER = struct.Struct("<IHHQ")  # magic, version, its own size, size of the images that follow
-IMAGE = struct.Struct("<HHIQIIHHI")  # kind, _, its own size, size, _, _, minor, major, architecture
+IMAGE = struct.Struct("<HHIQ12xI8xQ")  # kind, _, its own size, size, architecture, flags
 PTX, CUBIN = 1, 2
+ALONE = 1 << 20
+"""The flag of code for one architecture and none that follows: `sm_90a`."""
 
 
 class Kernels(NamedTuple):
     """Compute capabilities that there is code for: `cubins` as it runs, `ptx` to be compiled.
 
-    Of an architecture that is for one GPU alone (`sm_90a`) the number is kept, not the letter.
+    `alone` is code of either kind that runs on this one capability and no later one.
     """
 
     cubins: tuple[Capability, ...]
     ptx: tuple[Capability, ...]
+    alone: tuple[Capability, ...]
 
 
 def kernels(path: Path) -> Kernels:
     """What a library holds for GPUs; raises `ValueError` and `OSError` as `Elf`.
 
-    The layout of a fat binary is not documented; `cuobjdump --list-elf` and `--list-ptx` name the
-    same architectures for the libraries that this was held against.
+    The layout of a fat binary is not documented: it was held against what `cuobjdump --list-elf`
+    says of onnxruntime-gpu 1.31.1, which names the same architectures, those with an `a` too.
     """
-    found: dict[int, set[Capability]] = {PTX: set(), CUBIN: set()}
+    found: dict[int, set[Capability]] = {PTX: set(), CUBIN: set(), ALONE: set()}
     with Elf(path) as elf:
         place = elf.section(SECTION)
         if place is not None:
             at, end = place[0], min(sum(place), len(elf.data))
             while at + HEADER.size <= end:
                 at = _one(elf.data, at, end, found)
-    return Kernels(tuple(sorted(found[CUBIN])), tuple(sorted(found[PTX])))
+    return Kernels(*(tuple(sorted(found[kind])) for kind in (CUBIN, PTX, ALONE)))
 
 
 def _one(data: mmap, at: int, end: int, found: dict[int, set[Capability]]) -> int:
@@ -51,10 +54,10 @@ def _one(data: mmap, at: int, end: int, found: dict[int, set[Capability]]) -> in
         return at + 8
     image, stop = at + own, min(at + own + size, end)
     while image + IMAGE.size <= stop:
-        kind, _, header, length, _, _, _, _, architecture = IMAGE.unpack_from(data, image)
+        kind, _, header, length, architecture, flags = IMAGE.unpack_from(data, image)
         if header < IMAGE.size:
             break
-        if kind in found:
-            found[kind].add(divmod(architecture, 10))
+        if kind in (PTX, CUBIN):
+            found[ALONE if flags & ALONE else kind].add(divmod(architecture, 10))
         image += header + length
     return int(at + own + size + (-(own + size) % 8))

@@ -152,7 +152,7 @@ class Machine:
 
     def inputs(self) -> Inputs:
         """The microphones of this machine."""
-        from edge_runtime.audio.microphone import microphones
+        from edge_runtime.audio.inputs import microphones
 
         try:
             return Inputs(names=tuple(each.name for each in microphones()))

@@ -72,9 +72,9 @@ def _cpu_only(facts: Facts, version: str) -> Finding:
 
 def _kernels(facts: Facts, packages: Packages) -> Iterator[Finding]:
     here = capability(facts)
-    if here is None or packages.unread or not (packages.cubins or packages.ptx):
+    if here is None or packages.unread or not _all(packages):
         return
-    runs = covered(here, packages.cubins, packages.ptx)
+    runs = covered(here, packages)
     if runs == "all":
         return
     name = f"sm_{here[0]}{here[1]}"
@@ -96,16 +96,19 @@ def _kernels(facts: Facts, packages: Packages) -> Iterator[Finding]:
     )
 
 
-def covered(here: Capability, cubins: Sequence[Capability], ptx: Sequence[Capability]) -> str:
+def covered(here: Capability, packages: Packages) -> str:
     """ "all", "related" or "none" of a wheel's kernels run on a GPU of this capability.
 
     A cubin runs on its own major version from its minor on, except that between desktop GPUs and
     Jetsons nothing is promised; PTX of the same or an older one is compiled when it is loaded
-    (CUDA C++ programming guide, binary and PTX compatibility).
+    (CUDA C++ programming guide, binary and PTX compatibility). Code for one architecture alone
+    runs there and nowhere else.
     """
-    if here in cubins or any(each <= here for each in ptx):
+    if here in packages.cubins or here in packages.alone:
         return "all"
-    if any(each[0] == here[0] and each[1] <= here[1] for each in cubins):
+    if any(each <= here for each in packages.ptx):
+        return "all"
+    if any(each[0] == here[0] and each[1] <= here[1] for each in packages.cubins):
         return "related" if here in _TEGRA else "all"
     return "none"
 
@@ -149,7 +152,11 @@ def _providers(names: Sequence[str]) -> str:
     return ", ".join(re.sub("ExecutionProvider$", "", name) for name in names) or "no providers"
 
 
+def _all(packages: Packages) -> list[Capability]:
+    return sorted({*packages.cubins, *packages.ptx, *packages.alone})
+
+
 def _listed(packages: Packages) -> str:
-    found = [dotted(each) for each in packages.cubins]
+    found = [dotted(each) for each in sorted({*packages.cubins, *packages.alone})]
     found += [f"{dotted(each)} (PTX)" for each in packages.ptx]
     return ", ".join(found) or "GPUs that cannot be told"

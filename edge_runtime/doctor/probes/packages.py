@@ -44,6 +44,7 @@ def packages(machine: Machine, config: str) -> Packages:
                 needed=_needed(provider, site),
                 cubins=held.cubins,
                 ptx=held.ptx,
+                alone=held.alone,
                 libraries=here,
             )
         except (OSError, ValueError) as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from edge_runtime.doctor import fatbin
 from edge_runtime.engines import manifest
 from edge_runtime.engines.engine import RECIPE, EngineInfo
 from edge_runtime.engines.plans import ROWS, SAMPLES
@@ -88,15 +87,19 @@ def engine(model: Path) -> None:
 
 
 def library(
-    cubins: list[int], ptx: list[int] = (), needed: list[str] = (), text: str = ""
+    cubins: list[int],
+    ptx: list[int] = (),
+    alone: list[int] = (),
+    needed: list[str] = (),
+    text: str = "",
 ) -> bytes:
     """An ELF file as a linker writes it: needs, texts, and a fat binary for each architecture."""
     strings = b"\0" + b"".join(each.encode() + b"\0" for each in needed)
     names = b"\0.rodata\0.nv_fatbin\0.shstrtab\0"
     rodata = b"some text\0" + text.encode() + b"\0"
-    kernels = b"".join(fat([(fatbin.CUBIN, each)]) for each in cubins) + fat(
-        [(fatbin.PTX, each) for each in ptx]
-    )
+    kernels = b"".join(fat([(2, each, 0)]) for each in cubins)
+    kernels += b"".join(fat([(2, each, 0x100000)]) for each in alone)
+    kernels += fat([(1, each, 0) for each in ptx])
     at, places = 64 + 2 * 56, []
     for part in (strings, rodata, kernels, names):
         at += -at % 8
@@ -131,10 +134,27 @@ def library(
     return body
 
 
-def fat(images: list[tuple[int, int]]) -> bytes:
-    """One fat binary; its images hold nothing but their headers and 24 bytes."""
+def fat(images: list[tuple[int, int, int]]) -> bytes:
+    """One fat binary of (kind, architecture, flags): headers as nvcc's, and 24 bytes for each."""
     packed = b"".join(
-        fatbin.IMAGE.pack(kind, 0x101, 64, 24, 0, 0, 0, 0, architecture).ljust(64 + 24, b"\0")
-        for kind, architecture in images
+        struct.pack(
+            "<HHIQIIHHIIIQQQ",
+            kind,
+            0x101,
+            64,
+            24,
+            0,
+            0,
+            8,
+            1,
+            architecture,
+            0,
+            0,
+            flags | 0x8011,
+            0,
+            0,
+        )
+        + bytes(24)
+        for kind, architecture, flags in images
     )
-    return fatbin.HEADER.pack(fatbin.MAGIC, 1, 16, len(packed)) + packed
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(packed)) + packed

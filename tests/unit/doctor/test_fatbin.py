@@ -20,15 +20,16 @@ def written(folder, content):
 
 
 def test_architectures_are_read_from_the_fat_binary(tmp_path):
-    path = written(tmp_path, library([87, 90, 120], ptx=[90]))
-    assert kernels(path) == (((8, 7), (9, 0), (12, 0)), ((9, 0),))
+    path = written(tmp_path, library([87, 90, 120], ptx=[90], alone=[121]))
+    assert kernels(path) == (((8, 7), (9, 0), (12, 0)), ((9, 0),), ((12, 1),))
 
 
 def test_images_within_one_fat_binary_and_padding_between_two(tmp_path, monkeypatch):
-    made = fat([(CUBIN, 75), (CUBIN, 86), (PTX, 86)]) + b"\0" * 16 + fat([(CUBIN, 89)])
+    made = fat([(CUBIN, 75, 0), (CUBIN, 86, 0), (PTX, 86, 0)]) + b"\0" * 16
+    made += fat([(CUBIN, 89, 0)])
     monkeypatch.setattr("tests.unit.doctor.recording.fat", lambda images: made if images else b"")
     path = written(tmp_path, library([1]))
-    assert kernels(path) == (((7, 5), (8, 6), (8, 9)), ((8, 6),))
+    assert kernels(path) == (((7, 5), (8, 6), (8, 9)), ((8, 6),), ())
 
 
 def test_needs_and_texts(tmp_path):
@@ -44,7 +45,7 @@ def test_needs_and_texts(tmp_path):
 def test_a_library_of_this_machine_without_kernels():
     path = Path(importlib.util.find_spec("onnxruntime").origin).parent / "capi"
     (found,) = path.glob("onnxruntime_pybind11_state*.so")
-    assert kernels(found) == ((), ())
+    assert kernels(found) == ((), (), ())
     with Elf(found) as elf:
         assert any(each.startswith("libc.so") for each in elf.needed())
         assert elf.section(".text") is not None

@@ -348,22 +348,24 @@ def test_nothing_is_judged_without_facts():
 
 
 @pytest.mark.parametrize(
-    ("here", "cubins", "ptx", "expected"),
+    ("here", "held", "expected"),
     [
-        ((8, 7), [(8, 7)], [], "all"),
-        ((8, 7), [(8, 0)], [], "related"),
-        ((8, 7), [(8, 9)], [], "none"),  # of the same generation, and newer
-        ((8, 7), [(7, 2), (9, 0)], [], "none"),
-        ((8, 7), [], [(8, 0)], "all"),  # is compiled when it is loaded
-        ((8, 7), [], [(9, 0)], "none"),
-        ((8, 6), [(8, 0)], [], "all"),
-        ((8, 6), [(8, 7)], [], "none"),
-        ((11, 0), [(10, 0), (12, 0)], [], "none"),
-        ((12, 1), [(12, 0)], [], "all"),
+        ((8, 7), {"cubins": ((8, 7),)}, "all"),
+        ((8, 7), {"cubins": ((8, 0),)}, "related"),
+        ((8, 7), {"cubins": ((8, 9),)}, "none"),  # of the same generation, and newer
+        ((8, 7), {"cubins": ((7, 2), (9, 0))}, "none"),
+        ((8, 7), {"ptx": ((8, 0),)}, "all"),  # is compiled when it is loaded
+        ((8, 7), {"ptx": ((9, 0),)}, "none"),
+        ((8, 6), {"cubins": ((8, 0),)}, "all"),
+        ((8, 6), {"cubins": ((8, 7),)}, "none"),
+        ((11, 0), {"cubins": ((10, 0), (12, 0))}, "none"),
+        ((12, 1), {"cubins": ((12, 0),)}, "all"),
+        ((12, 1), {"alone": ((12, 0),)}, "none"),
+        ((9, 0), {"alone": ((9, 0),)}, "all"),
     ],
 )
-def test_which_kernels_run_where(here, cubins, ptx, expected):
-    assert covered(here, cubins, ptx) == expected
+def test_which_kernels_run_where(here, held, expected):
+    assert covered(here, Packages(**held)) == expected
 
 
 def test_versions_are_compared_by_their_numbers():
