@@ -13,10 +13,11 @@ import msgspec
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
-from edge_runtime.config import Listening
+from edge_runtime.config import Guarding, Listening
 from edge_runtime.engines import variant, variants
 from edge_runtime.engines import weights as readers
 from edge_runtime.engines.calibrate import extra, report, summary
+from edge_runtime.engines.calibrate.believing import Belief, believe
 from edge_runtime.engines.calibrate.clips import Clips, load
 from edge_runtime.engines.calibrate.costs import SECONDS, Cost, measure
 from edge_runtime.engines.calibrate.ears import Ears
@@ -112,13 +113,13 @@ class _Calibration:
             return self._refused(made, made, None)
         mixer = Mixer(self._recipe, self._material, self._options, self._work, self._watch)
         mix = mixer(self._arrays, read_vocabulary(self._weights), ranging.products)
-        verdict = self._judged(mix.graphs)
-        made = summary.judged(made, mix, verdict, self._original, force=self._options.force)
+        verdict, belief = self._judged(mix.graphs)
+        made = summary.judged(made, mix, verdict, belief, self._original, force=self._options.force)
         costs = self._timed(mix.graphs)
         timed = summary.with_costs(made, costs)
         if not (made.passed or made.forced):
             return self._refused(made, timed, mix)
-        return self._installed(made, timed, mix, costs)
+        return self._installed(made, timed, mix, costs, belief)
 
     # -- before anything is measured
 
@@ -158,7 +159,7 @@ class _Calibration:
         observer = Observer(full.graphs, full.weights[TABLE], moonshine.shape(self._recipe))
         return Ranger(full, observer, self._material, self._work, self._watch)()
 
-    def _judged(self, graphs: Path) -> Verdict:
+    def _judged(self, graphs: Path) -> tuple[Verdict, Belief]:
         """Of the hold-out, which nothing so far has looked at but to doubt ranges."""
         parts, known = self._material.parts, self._material.texts
         told = self._watch.telling("judging", len(parts.holdout))
@@ -170,7 +171,9 @@ class _Calibration:
 
         texts = self._work.each("judged.json", Text, samples, write, told)
         said = outcomes(self._material, parts.holdout, texts)
-        return judge(said, self._options.max_wer_increase, share=parts.share)
+        spoken = [clip.name for clip in parts.holdout if not clip.speechless]
+        belief = believe([(known[name].logprob, texts[name].logprob) for name in spoken])
+        return judge(said, self._options.max_wer_increase, share=parts.share), belief
 
     def _timed(self, graphs: Path) -> dict[str, list[Cost]]:
         told = self._watch.telling("timing", len(SECONDS))
@@ -200,11 +203,18 @@ class _Calibration:
         return Result(made, timed, page, None, mix)
 
     def _installed(
-        self, made: Report, timed: Report, mix: Mix, costs: Mapping[str, list[Cost]]
+        self,
+        made: Report,
+        timed: Report,
+        mix: Mix,
+        costs: Mapping[str, list[Cost]],
+        belief: Belief,
     ) -> Result:
         room, settings = made.room, {}
         if room is not None and room.threshold != Listening().threshold:
             settings["listening.threshold"] = room.threshold
+        if belief.threshold != Guarding().mean_logprob:
+            settings["guarding.mean_logprob"] = belief.threshold
         info = variant.describe(
             self._store, self._recipe, mix.scheme, made.verdict, forced=made.forced,
             settings=settings,

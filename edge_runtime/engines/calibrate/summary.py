@@ -13,6 +13,7 @@ import onnx
 
 from edge_runtime import __version__
 from edge_runtime.config import Updating
+from edge_runtime.engines.calibrate.believing import Belief
 from edge_runtime.engines.calibrate.costs import TYPICAL, Cost
 from edge_runtime.engines.calibrate.gate import Verdict
 from edge_runtime.engines.calibrate.material import Material
@@ -71,7 +72,9 @@ def report(
     )
 
 
-def judged(made: Report, mix: Mix, verdict: Verdict, original: Path, *, force: bool) -> Report:
+def judged(
+    made: Report, mix: Mix, verdict: Verdict, belief: Belief, original: Path, *, force: bool
+) -> Report:
     """With what was searched and how it was judged; `original` are the float32 graphs."""
     wide = set(mix.tried[-1].wide)
     speechless = bool(verdict.speechless_clips)
@@ -118,7 +121,7 @@ def judged(made: Report, mix: Mix, verdict: Verdict, original: Path, *, force: b
             for each in mix.ranked
             if each.name in wide
         ),
-        tables=(_tried(mix), *made.tables),
+        tables=(_tried(mix), _guards(belief), *made.tables),
     )
     return msgspec.structs.replace(found, forced=force and not found.passed)
 
@@ -196,6 +199,16 @@ def _tried(mix: Mix) -> Table:
         ),
         note="Measured on the part that ranges come from. Nats: how much less likely the "
         f"unquantised text becomes, at most {NATS:g} do; points: of word error rate.",
+    )
+
+
+def _guards(belief: Belief) -> Table:
+    """What a text must look like to be believed, where that was measured."""
+    return Table(
+        title="Thresholds of the guards",
+        head=("key", "value", "why"),
+        rows=(("guarding.mean_logprob", belief.threshold, belief.reason),),
+        note="Used with this model where your configuration says nothing else.",
     )
 
 

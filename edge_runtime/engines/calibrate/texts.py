@@ -15,11 +15,15 @@ from edge_runtime.device import open_device
 
 
 class Text(msgspec.Struct, frozen=True):
-    """What a model writes; nothing where no turn would have `opened`."""
+    """What a model writes; nothing where no turn would have `opened`.
+
+    `logprob` is the mean log-probability of its tokens, None where there are none.
+    """
 
     tokens: tuple[int, ...]
     text: str
     opened: bool = True
+    logprob: float | None = None
 
 
 SILENT = Text((), "", opened=False)
@@ -39,4 +43,5 @@ class Writer:
         """The text of (n,) float32 samples at 16 kHz."""
         update = Update("calibrate", 0, Purpose.FINAL, 0, len(samples))
         (said,) = self._runner.run([update], [[samples]])
-        return Text(said.tokens, self._vocabulary.text(said.tokens))
+        mean = sum(said.logprobs) / len(said.logprobs) if said.logprobs else None
+        return Text(said.tokens, self._vocabulary.text(said.tokens), logprob=mean)

@@ -76,6 +76,8 @@ def test_it_is_installed_with_all_that_tells_of_it(first, options) -> None:
     assert not made.forced
     assert [each.name for each in made.variants] == ["float32", "calibrated", "float16"]
     assert made.chosen.bytes < made.original.bytes
+    (guards,) = [each for each in made.tables if each.title == "Thresholds of the guards"]
+    assert [row[:2] for row in guards.rows] == [("guarding.mean_logprob", -1.0)]
     assert made.chosen.encode_ms is None  # times are not in it, but in the page
     assert result.timed.chosen.encode_ms > 0
     assert "Time on one thread of this CPU" in (folder / "report.html").read_text()
