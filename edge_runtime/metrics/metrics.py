@@ -202,6 +202,12 @@ class Metrics:
         """Speech went on after so many speculations on its end."""
         self._overtaken.inc(count)
 
+    @property
+    def energy_per_hour(self) -> float | None:
+        """Wh for each hour of audio since the start, rest included; None where nobody tells."""
+        joules, seconds = self.power.joules, self.value("edge_runtime_audio_seconds_total")
+        return joules / seconds if joules is not None and seconds else None  # Wh/h is J/s
+
     def text(self) -> bytes:
         """All of it, in Prometheus' text format (`CONTENT_TYPE`)."""
         return generate_latest(self._registry)

@@ -64,6 +64,7 @@ class PowerMetrics:
             registry=registry,
         )
         self._said: dict[str, set[str]] = {}
+        self._taken: dict[str, float] = {}
         self.limits(0, 1.0, 1.0)
 
     def heat(
@@ -85,6 +86,12 @@ class PowerMetrics:
     def took(self, source: str, joules: float) -> None:
         """So much energy more."""
         self._joules.labels(source).inc(joules)
+        self._taken[source] = self._taken.get(source, 0.0) + joules
+
+    @property
+    def joules(self) -> float | None:
+        """Of the board so far, else of processor packages; None where nobody tells."""
+        return self._taken.get("board", sum(self._taken.values()) if self._taken else None)
 
     def clocks(self, hertz: Mapping[str, float], load: Mapping[str, float]) -> None:
         """Hz, and busy parts from 0 to 1."""

@@ -38,10 +38,15 @@ async def healthz(request: web.Request) -> web.Response:
                 "max": serving.max_sessions,
             },
             "store": str(state.store) if state.store else None,
+            "energy_per_audio_hour": _rounded(state.metrics.energy_per_hour),
             **({} if runtime is None else runtime.about),
         },
         caller,
     )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
 
 
 def _told(what: dict[str, Any], caller: Caller) -> web.Response:

@@ -130,6 +130,19 @@ def test_what_the_device_did_is_counted():
     assert value("edge_runtime_fallback") == 0
 
 
+def test_energy_for_each_hour_of_audio():
+    metrics = Metrics()
+    metrics.power.took("package-0", 900.0)
+    assert metrics.energy_per_hour is None  # no audio so far
+    metrics.heard(300.0)
+    assert Metrics().energy_per_hour is None
+    assert metrics.energy_per_hour == 3.0
+    metrics.power.took("package-1", 300.0)
+    assert metrics.energy_per_hour == 4.0
+    metrics.power.took("board", 1800.0)  # feeds the packages, too
+    assert metrics.energy_per_hour == 6.0
+
+
 def test_the_text_is_what_prometheus_parses():
     metrics = Metrics()
     metrics.heard(2.0)

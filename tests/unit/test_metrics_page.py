@@ -22,7 +22,8 @@ WRITTEN = {
 def counted() -> dict[str, tuple[str, tuple[str, ...]]]:
     metrics = Metrics()
     found = {}
-    for owner in (metrics, metrics.device, metrics.dialects, metrics.variants, metrics.power):
+    rooms = (metrics.device, metrics.dialects, metrics.variants, metrics.load, metrics.power)
+    for owner in (metrics, *rooms):
         for each in vars(owner).values():
             if isinstance(each, MetricWrapperBase):
                 name = each._name + ("_total" if each._type == "counter" else "")

@@ -41,6 +41,7 @@ async def test_healthz_tells_what_runs(house, read):
         "lost": None,
         "sessions": {"open": 1, "parked": 0, "max": 7},
         "store": None,
+        "energy_per_audio_hour": None,
     }
 
 
