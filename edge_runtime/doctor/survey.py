@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from edge_runtime.doctor.facts import Facts
-from edge_runtime.doctor.probes import PROBES, Probe
-from edge_runtime.doctor.probes.settings import DEFAULTS
+from edge_runtime.doctor.probes import DEFAULTS, PROBES, Probe
 
 BEGIN = 60.0
 """Seconds that the process may take to begin: a busy board reads Python from a slow card."""

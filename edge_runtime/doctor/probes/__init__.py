@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from edge_runtime.doctor import facts
 from edge_runtime.doctor.machine import Machine
 
+DEFAULTS = "-"
+"""Instead of the settings' path: they could not be read in time, and are not tried again."""
+
 
 class Probe(NamedTuple):
     """The function `name` in the module `place`; gives a `kind` within `seconds`, or is ended."""

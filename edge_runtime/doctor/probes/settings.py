@@ -11,12 +11,10 @@ from edge_runtime.config import Config, load
 from edge_runtime.config.layers import DEFAULT_PATH
 from edge_runtime.doctor.facts import Port, Settings
 from edge_runtime.doctor.machine import Machine
+from edge_runtime.doctor.probes import DEFAULTS
 from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.server.address import is_local
 from edge_runtime.server.keys import Keys
-
-DEFAULTS = "-"
-"""Instead of a path: the file could not be read in time, and is not tried again."""
 
 SERVICE = "edge-runtime"
 """The user that the server has under systemd."""
