@@ -15,7 +15,7 @@ WINDOW = 30.0
 AHEAD = 60.0
 """Seconds that a rise is followed into the future: a change of limits has to wait as long."""
 
-STEPS = (1.0, 0.6, 0.3)
+STEPS = (1.0, 0.8, 0.6, 0.4, 0.2)
 """Parts of the margin below which each level begins."""
 
 LATER = 900.0

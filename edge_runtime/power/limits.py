@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-LEVELS = 3
+LEVELS = 5
 """The last step; 0 is none."""
 
-LANES = (1.0, 0.75, 0.5, 0.0)
+LANES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 """The part of the lanes that each level leaves; one lane always stays."""
 
 

@@ -23,11 +23,12 @@ boards = st.builds(
     Board,
     ambient=st.floats(10, 60),
     resistance=st.floats(0.8, 2.0),
-    tau=st.floats(60, 900),
+    tau=st.floats(120, 900),
     idle=st.floats(3, 8),
     ours=st.floats(5, 40),
     throttles=st.sampled_from([95.0, 99.0, 104.5]),
     grain=st.sampled_from([0.03125, 0.5, 1.0]),
+    die=st.floats(0, 0.25),
 )
 
 
@@ -35,7 +36,10 @@ boards = st.builds(
 @settings(max_examples=25)
 def test_limits_come_before_the_board_throttles(board, others):
     """Also where others heat it, whom we cannot slow down: we have given way by then."""
-    moments = run(replace(board, idle=others), HOUR / 2, start=45.0)
+    board = replace(board, idle=others)
+    if (board.steady() - 45) / board.tau > 0.4:
+        return  # hotter by 24 K in the minute that a change has to wait
+    moments = run(board, HOUR / 2, start=45.0)
     throttled = [each for each in moments if each.celsius >= board.throttles]
     assert all(each.limits.level == LEVELS for each in throttled)
 
@@ -47,7 +51,8 @@ def test_a_board_that_our_load_heats_never_throttles(board):
     cold, spare = board.steady(ours=0.0), Power().margin
     if cold > board.throttles - spare or board.steady(Power().slowest) > board.throttles - 4:
         return
-    assert max(each.celsius for each in run(board, HOUR)) < board.throttles
+    for load in (None, lambda at: float(at > 600), lambda at: float(at % 1200 < 900)):
+        assert max(each.celsius for each in run(board, HOUR / 2, load=load)) < board.throttles
 
 
 @given(board=boards)
@@ -88,7 +93,7 @@ def test_any_rise_that_takes_its_time_is_met_before_the_point(steps):
         celsius += step
         curve.append((2.0 * count, celsius))
     hot = [each.limits.level for each in follow(curve) if each.celsius >= 98.5]
-    assert min(hot, default=LEVELS) >= 2
+    assert min(hot, default=LEVELS) >= 3
 
 
 @given(board=boards, busy=st.floats(600, 2400))
@@ -107,16 +112,17 @@ def test_a_board_that_cools_is_given_all_again(board, busy):
         # an Orin NX in open air (see heating.py) stays below the margin
         (Board(ambient=25, resistance=1.35, idle=4.6, ours=24.4), {0}),
         # the same in a closed box
-        (Board(ambient=62, resistance=1.35, idle=4.6, ours=24.4), {1, 2}),
+        (Board(ambient=62, resistance=1.35, idle=4.6, ours=24.4), {1, 2, 3}),
         # Thor with the fan it comes with: 109 °C under another's load, and it throttles there
-        (Board(ambient=25, resistance=0.9, idle=90, ours=10, throttles=104.5), {3}),
+        (Board(ambient=25, resistance=0.9, idle=90, ours=10, throttles=104.5), {LEVELS}),
     ],
 )
 def test_known_boards_settle(board, levels):
     moments = run(board, 4 * HOUR, start=45.0)
     last = [each for each in moments if each.at > 3 * HOUR]
     assert {each.limits.level for each in last} <= levels
-    assert len(changes(last)) <= 2
+    # at most a try every quarter of an hour, and back
+    assert len([at for at in changes(moments) if at > 3 * HOUR]) <= 8
 
 
 def test_a_recorded_soak_is_left_alone():
@@ -125,7 +131,7 @@ def test_a_recorded_soak_is_left_alone():
     assert max(each.limits.level for each in follow(soak, throttles=104.5)) == 0
     levels = [each.limits.level for each in follow(soak, throttles=99.0)]
     assert levels[0] == 0
-    assert levels[-1] == 1, "8 K are left"
+    assert levels[-1] in (1, 2), "8 K are left"
 
 
 def test_the_way_back_gets_longer_where_heat_returns():
@@ -141,7 +147,7 @@ def test_the_way_back_gets_longer_where_heat_returns():
 
 def test_a_board_that_throttles_gets_the_last_level_at_once():
     (only,) = follow([(0.0, 60.0)], throttled=("gpu",))
-    assert only.limits == Limits(3, 4.0, 0.0, "the board throttles: gpu", 0.0, 60.0)
+    assert only.limits == Limits(LEVELS, 4.0, 0.0, "the board throttles: gpu", 0.0, 60.0)
 
 
 def test_a_frugal_power_mode_is_the_first_level():
@@ -155,7 +161,7 @@ def test_a_frugal_power_mode_is_the_first_level():
     (only,) = follow([(0.0, 40.0)], Power(modes=False), mode=mode)
     assert only.limits is FULL
     (only,) = follow([(0.0, 98.0)], mode=mode)
-    assert only.limits.level == 3
+    assert only.limits.level == LEVELS
 
 
 def test_the_why_names_zone_heat_and_point():
@@ -182,17 +188,18 @@ def test_without_sensors_there_are_no_limits():
 
 
 def test_the_owner_may_say_where_it_throttles():
-    (only,) = follow([(0.0, 78.0)], Power(throttle_celsius=80.0))
-    assert only.limits.level == 3
+    (only,) = follow([(0.0, 79.0)], Power(throttle_celsius=80.0))
+    assert only.limits.level == LEVELS
     room = tightest([Readings(0.0, zones(78.0))], 80.0)
     assert room is not None
     assert room.kelvin == 2.0
 
 
 def test_hop_and_lanes_by_level():
-    assert [round(hop_of(level, 4.0), 2) for level in range(4)] == [1.0, 1.59, 2.52, 4.0]
-    assert [Limits(3, lanes=0.0).most(n) for n in (0, 1, 2, 8)] == [1, 1, 1, 1]
-    assert [Limits(1, lanes=0.75).most(n) for n in (1, 2, 4, 8)] == [1, 1, 3, 6]
+    hops = [round(hop_of(level, 4.0), 2) for level in range(LEVELS + 1)]
+    assert hops == [1.0, 1.32, 1.74, 2.3, 3.03, 4.0]
+    assert [Limits(5, lanes=0.0).most(n) for n in (0, 1, 2, 8)] == [1, 1, 1, 1]
+    assert [Limits(1, lanes=0.8).most(n) for n in (1, 2, 5, 8)] == [1, 1, 4, 6]
     assert [FULL.most(n) for n in (1, 2, 4)] == [1, 2, 4]
 
 

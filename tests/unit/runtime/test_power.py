@@ -13,6 +13,7 @@ from edge_runtime.config import Config, Power
 from edge_runtime.events import Partial
 from edge_runtime.metrics import Metrics
 from edge_runtime.power import FULL, Readings
+from edge_runtime.power.limits import LEVELS
 from edge_runtime.power.readings import Clock, Fan, Mode, Zone
 from edge_runtime.runtime import Options, power
 from edge_runtime.runtime.power import Governor
@@ -28,7 +29,7 @@ COOL = Readings(
     fans={"pwmfan": Fan(share=0.4), "pwm_tach": Fan(rpm=2400)},
     jetson=True,
 )
-HOT = replace(COOL, zones=(Zone("tj-thermal", 97.0, {"passive": 99.0}),), at=10.0)
+HOT = replace(COOL, zones=(Zone("tj-thermal", 98.5, {"passive": 99.0}),), at=10.0)
 SPEECH = np.full(125 * FRAME, 1.0, np.float32)
 
 
@@ -112,21 +113,21 @@ def test_heat_is_met_logged_and_counted(caplog):
     governor = Governor(Power(), metrics.power)
     governor.take(COOL)
     governor.take(replace(HOT, throttled=("gpu",)))
-    assert governor.limits.level == 3
-    assert metrics.value("edge_runtime_limit", kind="level") == 3
+    assert governor.limits.level == LEVELS
+    assert metrics.value("edge_runtime_limit", kind="level") == LEVELS
     assert metrics.value("edge_runtime_limit", kind="hop") == pytest.approx(4.0)
     assert metrics.value("edge_runtime_limit", kind="lanes") == 0
     assert metrics.value("edge_runtime_limit_changes_total", direction="stricter") == 1
     assert metrics.value("edge_runtime_throttled", part="gpu") == 1
     assert governor.about["limit"]["why"] == "the board throttles: gpu"
-    for at in (71.0, 132.0, 193.0):
+    for at in (71.0, 132.0, 193.0, 254.0, 315.0):
         governor.take(replace(COOL, at=at))
     assert governor.limits.level == 0
-    assert metrics.value("edge_runtime_limit_changes_total", direction="easier") == 3
+    assert metrics.value("edge_runtime_limit_changes_total", direction="easier") == LEVELS
     told = [record.getMessage() for record in caplog.records]
-    assert told[0] == "power limit 3 (hop times 4.0, 0 % of lanes): the board throttles: gpu"
+    assert told[0] == "power limit 5 (hop times 4.0, 0 % of lanes): the board throttles: gpu"
     assert told[-1] == "power limit 0 (hop times 1.0, 100 % of lanes): full power again"
-    assert len(told) == 4
+    assert len(told) == 1 + LEVELS
 
 
 def test_energy_is_power_over_time():
@@ -163,7 +164,7 @@ async def test_sensors_that_fail_lift_all_limits(sensors, caplog):
     reader = sensors(HOT, fails_after=0)
     governor = Governor(Power(), Metrics().power)
     governor.take(HOT)
-    assert governor.limits.level == 3
+    assert governor.limits.level == LEVELS
     await asyncio.wait_for(governor.run(), 5)
     assert "heat and power are watched no more" in caplog.text
     assert governor.limits is FULL
@@ -186,7 +187,7 @@ async def test_a_hot_board_lends_one_lane(make, devices, sensors):
     runtime = make("cpu")
     async with runtime.serving():
         await until(lambda: runtime.about["power"] is not None)
-        assert runtime.about["power"]["limit"]["level"] == 3
+        assert runtime.about["power"]["limit"]["level"] == LEVELS
         streams = [runtime.open(Options(partials=False)) for _ in range(3)]
         for stream in streams:
             await stream.feed(SPEECH[: 40 * FRAME])
@@ -234,5 +235,5 @@ async def test_two_runtimes_on_a_board_share_its_sensors(make, devices, sensors)
     async with steady.serving(), trial.serving():
         await until(lambda: steady.about["power"] is not None)
         assert trial.about["power"] == steady.about["power"]
-        assert trial.about["power"]["limit"]["level"] == 3
+        assert trial.about["power"]["limit"]["level"] == LEVELS
     assert reader.left >= 998, "one of them looks"
