@@ -14,6 +14,7 @@ from edge_runtime.errors import ProtocolError
 
 Encoding = Literal["pcm_s16le", "pcm_f32le", "mulaw", "alaw"]
 Reason = Literal["endpoint", "flush", "cap", "stop"]
+Why = Literal["mute", "push", "playback"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -142,6 +143,7 @@ class Start(Request, frozen=True, kw_only=True, tag="start"):
     words: bool = False
     endpoint_ms: int = 500
     source: str | None = None
+    gated: Why | None = None
     resume: Resume | None = None
 
 
@@ -149,11 +151,18 @@ class Flush(Request, frozen=True, kw_only=True, tag="flush"):
     """Ask for a final now."""
 
 
+class Gate(Request, frozen=True, kw_only=True, tag="gate"):
+    """Hear silence from now on for this reason, or no longer; any one reason keeps it closed."""
+
+    open: bool
+    why: Why = "mute"
+
+
 class Stop(Request, frozen=True, kw_only=True, tag="stop"):
     """No more audio: finish and close."""
 
 
-AnyRequest = Start | Flush | Stop
+AnyRequest = Start | Flush | Gate | Stop
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(AnyEvent)
@@ -178,7 +187,7 @@ def decode_request(text: str | bytes) -> Any:
         raise ProtocolError(
             "bad_message",
             f"message not understood: {error}",
-            'Send {"type": "start"|"flush"|"stop", …} with the fields of the protocol page.',
+            'Send {"type": "start"|"flush"|"gate"|"stop", …} with the fields of the protocol page.',
             1007,
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

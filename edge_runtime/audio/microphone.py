@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.convert import Converter, converted
+from edge_runtime.audio.inputs import Input, choose, default, inputs, portaudio, rate_of
 from edge_runtime.audio.ring import Samples
-from edge_runtime.errors import MicrophoneError, MissingExtra
+from edge_runtime.errors import MicrophoneError
 
 _BLOCK_MS = 32
 _QUEUE = 2000 // _BLOCK_MS
 _STALL_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Input:
-    """A device that can record: its index, its name, and the rate it prefers (Hz)."""
-
-    index: int
-    name: str
-    rate: int
 
 
 class Microphone:
@@ -45,8 +35,8 @@ class Microphone:
         Raises `MissingExtra` without sounddevice, `MicrophoneError` when PortAudio or the
         device is missing, busy or ambiguous; it lists the devices there are.
         """
-        sound = _sounddevice()
-        device = choose(_inputs(sound), wanted, _default(sound))
+        sound = portaudio()
+        device = choose(inputs(sound), wanted, default(sound))
         self.name = device.name
         self._blocks: deque[Samples] = deque()
         self._ready = threading.Condition()
@@ -54,7 +44,7 @@ class Microphone:
         self._late = 0
         self._overflows = 0
         self._closed = False
-        self._rate = _rate(sound, device)
+        self._rate = rate_of(sound, device)
         self._converter = Converter(self._rate)
         try:
             self._stream = self._started(sound, device)
@@ -144,84 +134,3 @@ class Microphone:
         with self._ready:
             self._ended = True
             self._ready.notify()
-
-
-def microphones() -> list[Input]:
-    """The devices that can record. Raises like `Microphone`."""
-    return _inputs(_sounddevice())
-
-
-def choose(inputs: Sequence[Input], wanted: str | int | None, default: int | None = None) -> Input:
-    """The one input that is meant, by index, exact name or part of a name (any case).
-
-    Raises `MicrophoneError` with the list of inputs when there is none, or more than one.
-    """
-    if not inputs:
-        raise MicrophoneError(
-            "no microphone was found", "Plug one in, then check that `arecord -l` lists it."
-        )
-    listed = "; ".join(f"{device.index}: {device.name}" for device in inputs)
-    if wanted is None:
-        return next((device for device in inputs if device.index == default), inputs[0])
-    text = str(wanted).casefold()
-    tests = (
-        lambda device: text == str(device.index),
-        lambda device: text == device.name.casefold(),
-        lambda device: text in device.name.casefold(),
-    )
-    for test in tests:
-        found = [device for device in inputs if test(device)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise MicrophoneError(
-                f"{len(found)} microphones are called {wanted!r}",
-                f"Give an index. There are {listed}.",
-            )
-    raise MicrophoneError(f"there is no microphone {wanted!r}", f"There are {listed}.")
-
-
-def _sounddevice() -> Any:
-    if importlib.util.find_spec("sounddevice") is None:
-        raise MissingExtra(
-            "microphones need the package sounddevice", "Run: pip install 'edge-runtime[mic]'"
-        )
-    try:
-        import sounddevice
-    except OSError as error:
-        raise MicrophoneError(
-            f"PortAudio, the library for microphones, is missing: {error}",
-            "Run: sudo apt install libportaudio2",
-        ) from error
-    return sounddevice
-
-
-def _inputs(sound: Any) -> list[Input]:
-    try:
-        devices = sound.query_devices()
-    except sound.PortAudioError as error:
-        raise MicrophoneError(
-            f"microphones cannot be listed: {error}",
-            "Check that `arecord -l` lists one for this user, who may have to be in group audio.",
-        ) from error
-    return [
-        Input(int(device["index"]), str(device["name"]), int(device["default_samplerate"]))
-        for device in devices
-        if device["max_input_channels"] > 0
-    ]
-
-
-def _default(sound: Any) -> int | None:
-    index = int(sound.default.device[0])
-    return index if index >= 0 else None
-
-
-def _rate(sound: Any, device: Input) -> int:
-    """16 kHz where the device can, else the rate that it prefers."""
-    try:
-        sound.check_input_settings(
-            device=device.index, channels=1, dtype="float32", samplerate=RATE
-        )
-    except (sound.PortAudioError, ValueError):
-        return device.rate
-    return RATE

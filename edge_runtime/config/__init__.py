@@ -9,6 +9,7 @@ from edge_runtime.config.dialects import Dialects
 from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.layers import RESERVED, load, nearest, suited, unset
 from edge_runtime.config.listening import CAP_MS_MIN, Listening
+from edge_runtime.config.microphones import Profile
 from edge_runtime.config.power import Power
 from edge_runtime.config.record import TABLES, Config
 from edge_runtime.config.serving import Serving
@@ -26,6 +27,7 @@ __all__ = [
     "Guarding",
     "Listening",
     "Power",
+    "Profile",
     "Serving",
     "Updating",
     "load",

@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from edge_runtime.config.microphones import Profile
 from edge_runtime.config.record import TABLES, Config
 from edge_runtime.config.serving import Serving
 from edge_runtime.errors import ConfigError
@@ -19,6 +20,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 DEFAULT_PATH = Path("/etc/edge-runtime/config.toml")
 PREFIX = "EDGE_RUNTIME_"
@@ -45,7 +48,9 @@ def load(
     config = Config()
     if chosen is not None or DEFAULT_PATH.is_file():
         place = Path(chosen or DEFAULT_PATH)
-        config = _given(config, _read(place), str(place))
+        tables = _read(place)
+        named = _microphones(tables.pop("microphones", {}), str(place))
+        config = _given(msgspec.structs.replace(config, microphones=named), tables, str(place))
     # short names first, so that the full name of a key has the last word
     for name in sorted(environ, key=lambda name: (_is_full(name), name)):
         if name.startswith(PREFIX) and name not in RESERVED:
@@ -94,6 +99,22 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}", "Correct that line.") from None
+
+
+def _microphones(tables: Any, place: str) -> dict[str, Profile]:
+    named: dict[str, Profile] = {}
+    for name, keys in tables.items() if isinstance(tables, Mapping) else [("NAME", tables)]:
+        table = f"microphones.{name}"
+        if not isinstance(keys, Mapping):
+            raise ConfigError(f"{place}: {table} is not a table", "Write it as [microphones.NAME].")
+        for key in keys:
+            if key not in Profile.__struct_fields__:
+                raise ConfigError(
+                    f"{place}: unknown key {key} in [{table}]",
+                    nearest(key, Profile.__struct_fields__),
+                )
+        named[name] = _converted(dict(keys), Profile, table, place)
+    return named
 
 
 def _is_full(name: str) -> bool:
@@ -152,13 +173,19 @@ def _merged(config: Config, tables: Mapping[str, Any], place: str, strict: bool 
                     nearest(key, record.__struct_fields__),
                 )
         values = {**msgspec.structs.asdict(record), **keys}
-        try:
-            records[table] = msgspec.convert(values, type(record), strict=strict)
-        except msgspec.ValidationError as error:
-            if isinstance(error.__cause__, ConfigError):  # a range, from __post_init__
-                cause = error.__cause__
-                raise ConfigError(f"{place}: {cause.message}", cause.fix) from None
-            raise ConfigError(
-                f"{place}: [{table}] {error}", "Give the key a value of that type."
-            ) from None
+        records[table] = _converted(values, type(record), table, place, strict)
     return msgspec.structs.replace(config, **records)
+
+
+def _converted(
+    values: Mapping[str, Any], kind: type[Record], table: str, place: str, strict: bool = True
+) -> Record:
+    try:
+        return msgspec.convert(values, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, ConfigError):  # a range, from __post_init__
+            cause = error.__cause__
+            raise ConfigError(f"{place}: {cause.message}", cause.fix) from None
+        raise ConfigError(
+            f"{place}: [{table}] {error}", "Give the key a value of that type."
+        ) from None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import Event, Flush, Start, Stop
+from edge_runtime.events import Event, Flush, Gate, Start, Stop
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Answer(msgspec.Struct, frozen=True):
     seq: int = 0
 
 
-Act = bytes | Start | Flush | Stop | Answer
+Act = bytes | Start | Flush | Gate | Stop | Answer
 """What a message asks for: audio to hear, a native request, or something to say."""
 
 Said = Event | Answer

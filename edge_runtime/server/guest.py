@@ -6,15 +6,18 @@ import asyncio
 import logging
 import secrets
 
+import numpy as np
+
 from edge_runtime import events
 from edge_runtime.audio import RATE
 from edge_runtime.audio.codec import Decoder
 from edge_runtime.audio.ring import Samples
 from edge_runtime.errors import EdgeRuntimeError, ProtocolError
-from edge_runtime.events import Closed, Error, Event, Ready, Start
+from edge_runtime.events import Closed, Error, Event, Gate, Ready, Start, Why
 from edge_runtime.metrics import Metrics
 from edge_runtime.server.base import Limits, Runtime, Stream
-from edge_runtime.server.ear import Ear, Microphone
+from edge_runtime.server.ear import Ear
+from edge_runtime.server.microphones import Microphone
 from edge_runtime.server.outbox import Outbox
 from edge_runtime.server.outside import discreet
 
@@ -56,6 +59,7 @@ class Guest:
         self._rest = b""  # the beginning of a frame
         self._ear: Ear | None = None
         self._mended = False
+        self._gated: set[Why] = {start.gated} if start.gated else set()
         self._ending: str | ProtocolError | None = None
         metrics.opened()
         metrics.dialects.opened(dialect)
@@ -110,7 +114,12 @@ class Guest:
 
     def listen(self, microphone: Microphone) -> None:
         """Hear the device's own microphone from now on."""
-        self._ear = Ear(microphone, self._overhear, self._deafened)
+        self._ear = Ear(microphone, self._overhear, self._warn)
+
+    async def gate(self, gate: Gate) -> None:
+        """Hear silence for a reason, from the audio on that came so far, or no longer."""
+        async with self.listening:
+            (self._gated.discard if gate.open else self._gated.add)(gate.why)
 
     async def flush(self) -> None:
         """Ask for a final of all that came so far."""
@@ -149,23 +158,25 @@ class Guest:
     async def _feed_tail(self) -> None:
         tail = self._decoder.flush()  # what the resampler held back
         if len(tail):
-            await self._stream.feed(tail)
+            await self._stream.feed(self._let_in(tail))
 
     async def _feed(self, pcm: Samples) -> None:
-        await self._stream.feed(pcm)
+        await self._stream.feed(self._let_in(pcm))
         self._count(pcm)
 
     def _overhear(self, pcm: Samples) -> None:
-        self._stream.offer(pcm)
+        self._stream.offer(self._let_in(pcm))
         self._count(pcm)
+
+    def _let_in(self, pcm: Samples) -> Samples:
+        return np.zeros_like(pcm) if self._gated else pcm
 
     def _count(self, pcm: Samples) -> None:
         self._metrics.heard(len(pcm) / RATE)
         self._metrics.dialects.heard(self._dialect, len(pcm) / RATE)
 
-    def _deafened(self, error: EdgeRuntimeError) -> None:
-        ending = ProtocolError(error.code, error.message, error.fix, 1011)
-        self._task = asyncio.create_task(self.finish(ending))
+    def _warn(self, code: str, message: str) -> None:
+        self._say(events.Warning(code=code, message=message))
 
     def _warn_of_mended(self) -> None:
         if not self._mended and self._decoder.warnings:

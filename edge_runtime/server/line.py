@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from edge_runtime.dialects import Act, Answer, Dialect, Said
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import Closed, Error, Flush, Stop
+from edge_runtime.events import Closed, Error, Flush, Gate, Stop
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.outside import discreet
 from edge_runtime.server.state import State
@@ -146,6 +146,8 @@ class Line:
                         guest.outbox.put(act)
                     elif isinstance(act, Flush):
                         await guest.flush()
+                    elif isinstance(act, Gate):
+                        await guest.gate(act)
                     else:
                         assert isinstance(act, Stop), "one session a connection"
                         return "stop"

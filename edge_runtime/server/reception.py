@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 
@@ -12,7 +11,6 @@ from edge_runtime.audio.codec import Decoder
 from edge_runtime.errors import AudioError, EdgeRuntimeError, ProtocolError
 from edge_runtime.events import Resume, Start
 from edge_runtime.server.base import Runtime, Stream
-from edge_runtime.server.ear import open_microphone
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.line import Line
 from edge_runtime.server.state import State
@@ -72,13 +70,13 @@ async def _open(start: Start, dialect: str, state: State) -> Guest:
         stream = opened(start, state)
         return Guest(start, stream, decoder, state.metrics, state.limits, dialect)
     try:
-        microphone = await asyncio.to_thread(open_microphone, start.source)
+        microphone = await state.microphones.open(start.source, state.config.microphones)
     except EdgeRuntimeError as error:
         raise ProtocolError(error.code, error.message, error.fix) from None
     try:
         stream = opened(start, state)
     except ProtocolError:  # no room for it
-        await asyncio.to_thread(microphone.close)
+        await microphone.close()
         raise
     guest = Guest(start, stream, decoder, state.metrics, state.limits, dialect)
     guest.listen(microphone)

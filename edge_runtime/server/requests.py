@@ -8,10 +8,10 @@ from typing import get_args
 from edge_runtime.audio.endpoint import ENDPOINT_MS_MAX, ENDPOINT_MS_MIN
 from edge_runtime.config import nearest
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import AnyRequest, Encoding, Flush, Start, Stop, decode_request
+from edge_runtime.events import AnyRequest, Encoding, Flush, Gate, Start, Stop, decode_request
 
 ENCODINGS: tuple[str, ...] = get_args(Encoding)
-_RECORDS = {"start": Start, "flush": Flush, "stop": Stop}
+_RECORDS = {"start": Start, "flush": Flush, "gate": Gate, "stop": Stop}
 _UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
 
 
@@ -72,6 +72,6 @@ def _explained(text: bytes, error: ProtocolError) -> ProtocolError:
 def _fields(text: bytes, path: str | None) -> tuple[str, ...]:
     if path is not None and path.startswith("$.resume"):
         return ("token", "last_seq")
-    kind = re.search(rb'"type"\s*:\s*"(start|flush|stop)"', text)
+    kind = re.search(rb'"type"\s*:\s*"(start|flush|gate|stop)"', text)
     record = _RECORDS[kind[1].decode()] if kind else Start
     return ("type", *record.__struct_fields__)

@@ -13,6 +13,7 @@ from edge_runtime.config import Config
 from edge_runtime.errors import ServerFull
 from edge_runtime.metrics import Metrics
 from edge_runtime.server.base import Limits, Runtime
+from edge_runtime.server.microphones import Microphones
 from edge_runtime.server.parking import Parking
 
 
@@ -33,6 +34,7 @@ class State:
     closing: bool = False
     renew: Callable[[], None] = lambda: None
     uploads: int = 0
+    microphones: Microphones = field(default_factory=Microphones)
     started: float = field(default_factory=time.monotonic)
 
     def full(self) -> ServerFull:

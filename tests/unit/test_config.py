@@ -11,6 +11,7 @@ from edge_runtime.config import (
     Config,
     Guarding,
     Listening,
+    Profile,
     Serving,
     Updating,
     layers,
@@ -204,3 +205,31 @@ def test_records_stay_small():
     for record in (Serving, Computing, Listening, Updating, Guarding):
         assert issubclass(record, msgspec.Struct)
         assert len(record.__struct_fields__) <= 12
+
+
+def test_microphones_have_tables_of_their_own(file):
+    path = file(
+        '[microphones.desk]\ndevice = "Array"\nchannel = 2\n[microphones.default]\ngain_db = 6\n'
+    )
+    assert load(path, {}).microphones == {
+        "desk": Profile(device="Array", channel=2),
+        "default": Profile(gain_db=6.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[microphones.desk]\nchanel = 2\n", r"unknown key chanel in \[microphones.desk\]"),
+        ("[microphones.desk]\nchannel = 'two'\n", r"\[microphones.desk\] Expected `int`"),
+        ("[microphones.desk]\nrate = 100\n", r"rate is 100"),
+        ("[microphones.desk]\ngain_db = 41.0\n", r"gain_db is 41"),
+        ("[microphones]\ndesk = 'USB'\n", "microphones.desk is not a table"),
+        ("microphones = 'USB'\n", "microphones.NAME is not a table"),
+    ],
+)
+def test_a_microphone_that_is_described_wrong(file, text, said):
+    path = file(text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        load(path, {})
+    assert caught.value.fix

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edge_runtime.config import RESERVED, TABLES, Admitting, Computing, Config
+from edge_runtime.config import RESERVED, TABLES, Admitting, Computing, Config, Profile
 from edge_runtime.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 RECORDS = {table: type(getattr(Config(), table)) for table in TABLES}
+RECORDS["microphones.NAME"] = Profile
 ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (?:(\S+) to (\S+))? ?\| (.+) \|$", re.M)
 
 
@@ -28,7 +29,7 @@ ALL = [(table, *row) for table in RECORDS for row in rows(table)]
 
 
 def test_every_table_has_a_section():
-    assert re.findall(r"^## `\[(\w+)\]`", PAGE, re.M) == list(RECORDS)
+    assert re.findall(r"^## `\[([\w.]+)\]`", PAGE, re.M) == list(RECORDS)
 
 
 @pytest.mark.parametrize("table", RECORDS)

@@ -55,7 +55,9 @@ def test_they_are_found():
         "ready", "speech_start", "partial", "final", "speech_end", "flushed", "overrun",
         "warning", "error", "closed",
     }  # fmt: skip
-    assert {request.__struct_config__.tag for request in REQUESTS} == {"start", "flush", "stop"}
+    assert {request.__struct_config__.tag for request in REQUESTS} == {
+        "start", "flush", "gate", "stop",
+    }  # fmt: skip
     assert set(EVENTS) == set(typing.get_args(events.AnyEvent))
     assert set(REQUESTS) == set(typing.get_args(events.AnyRequest))
 
@@ -86,7 +88,7 @@ def test_what_is_not_given_is_not_sent():
 def test_all_fields_of_start_but_its_type_are_optional():
     assert events.decode_request(b'{"type":"start"}') == events.Start(
         encoding="pcm_s16le", sample_rate=16000, channels=1, partials=True, words=False,
-        endpoint_ms=500, source=None, resume=None,
+        endpoint_ms=500, source=None, gated=None, resume=None,
     )  # fmt: skip
 
 

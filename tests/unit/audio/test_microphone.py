@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edge_runtime.audio.microphone import Input, Microphone, choose, microphones
+from edge_runtime.audio.inputs import Input, choose, microphones
+from edge_runtime.audio.microphone import Microphone
 from edge_runtime.errors import MicrophoneError, MissingExtra
 
 INPUTS = [Input(0, "HDA Intel: ALC", 44100), Input(3, "USB Mic", 48000), Input(4, "USB Cam", 16000)]

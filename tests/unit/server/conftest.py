@@ -141,13 +141,16 @@ class StandInRuntime:
 def house(host, tmp_path):
     """Starts servers: `await house(serving={...}, limits=Limits(...), pace=...)`."""
 
-    async def start(serving=None, limits=None, dialects=None, admitting=None, **stand_in):
+    async def start(
+        serving=None, limits=None, dialects=None, admitting=None, microphones=None, **stand_in
+    ):
         # no keys of whoever runs the tests
         admitting = {"keys_file": str(tmp_path / "keys.json"), **(admitting or {})}
         config = Config(
             serving=Serving(port=0, **(serving or {})),
             admitting=Admitting(**admitting),
             dialects=Dialects(**(dialects or {})),
+            microphones=microphones or {},
         )
         return await host(
             config, lambda _: StandInRuntime(**stand_in), limits or Limits(linger=0.5, grace=2.0)
