@@ -101,7 +101,7 @@ def _show(title: str, findings: Sequence[Finding]) -> None:
 
     console = Console(soft_wrap=True, highlight=False)
     width = min(console.width, _WIDEST) if console.is_terminal else 0
-    console.print(Text(title, style="bold"))
+    console.print(Text(_wrapped(title, width, 0), style="bold"))
     for each in findings:
         level = Text(f"{each.level:{_INDENT}}", style=_COLOURS[each.level])
         console.print(level + Text(_wrapped(f"{each.check}: {each.what}", width, _INDENT)))

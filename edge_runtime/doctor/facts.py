@@ -12,10 +12,11 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Python(_Record, frozen=True, kw_only=True):
-    """The interpreter; `system_site` is whether it sees the packages of the system's Python."""
+    """The interpreter, and its folder; `system_site` is whether it sees the system's packages."""
 
     version: tuple[int, int, int]
     machine: str = "x86_64"
+    prefix: str = "/usr"
     venv: bool = False
     system_site: bool = True
 

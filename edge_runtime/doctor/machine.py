@@ -73,6 +73,7 @@ class Machine:
         return Python(
             version=(major, minor, micro),
             machine=platform.machine(),
+            prefix=sys.prefix,
             venv=sys.prefix != sys.base_prefix,
             system_site=sys.prefix == sys.base_prefix
             or "include-system-site-packages = true" in said.lower(),

@@ -17,8 +17,14 @@ def is_jetson(facts: Facts) -> bool:
 
 
 def has_gpu(facts: Facts) -> bool:
-    """Whether an NVIDIA driver is loaded, and not hidden from us."""
-    return facts.gpu is not None and bool(facts.gpu.nodes) and not facts.gpu.hidden
+    """Whether an NVIDIA driver is loaded, not hidden from us, and wanted."""
+    gpu = facts.gpu
+    return gpu is not None and bool(gpu.nodes) and not gpu.hidden and device(facts) != "cpu"
+
+
+def device(facts: Facts) -> str:
+    """The configured one."""
+    return facts.settings.device if facts.settings is not None else "auto"
 
 
 def capability(facts: Facts) -> Capability | None:
@@ -31,9 +37,8 @@ def capability(facts: Facts) -> Capability | None:
 
 def tensorrt_serves(facts: Facts) -> bool:
     """Whether TensorRT loads: then onnxruntime is only what would come after it."""
-    device = facts.settings.device if facts.settings is not None else "auto"
     loaded = facts.tensorrt
-    return device in ("auto", "tensorrt") and loaded is not None and bool(loaded.version)
+    return device(facts) in ("auto", "tensorrt") and loaded is not None and bool(loaded.version)
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from edge_runtime.doctor.base import Finding, error, ok, warning
 from edge_runtime.doctor.facts import Facts, Gpu
-from edge_runtime.doctor.judgements.board import dotted, is_jetson, release
+from edge_runtime.doctor.judgements.board import device, dotted, is_jetson, release
 
 _BINDINGS = {36: "'cuda-bindings>=12.6,<13'"}
 _NEWEST = "'cuda-bindings>=13,<14'"
@@ -18,6 +18,9 @@ def gpu(facts: Facts) -> Iterator[Finding]:
     """One finding on what is furthest down: bus, nodes, rights, bindings, CUDA."""
     found = facts.gpu
     if found is None:
+        return
+    if device(facts) == "cpu":
+        yield ok("gpu", "not used: the configured device is the CPU")
         return
     if not found.nodes:
         yield _absent(facts, found)

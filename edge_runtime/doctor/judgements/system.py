@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 
 from edge_runtime.doctor.base import Finding, error, ok, warning
 from edge_runtime.doctor.facts import Facts
-from edge_runtime.doctor.judgements.board import is_jetson
 
 OLDEST = (3, 10)
 SCARCE, LITTLE = 400 << 20, 1 << 30
@@ -15,7 +14,7 @@ SCARCE, LITTLE = 400 << 20, 1 << 30
 
 
 def python(facts: Facts) -> Iterator[Finding]:
-    """Version, and on a Jetson whether the system's packages, TensorRT among them, are seen."""
+    """Its version; what it does not see is told where it is missed."""
     found = facts.python
     if found is None:
         return
@@ -26,14 +25,6 @@ def python(facts: Facts) -> Iterator[Finding]:
             f"Python {version} is too old",
             "Python 3.10 is the oldest that the program and its packages are made for.",
             "python3.10 -m venv .venv (on a Jetson: JetPack 6 or later has it)",
-        )
-        return
-    if is_jetson(facts) and not found.system_site:
-        yield warning(
-            "python",
-            f"Python {version}, in a venv that does not see the system's packages",
-            "On a Jetson TensorRT's module is one of these, and cannot be had from pip.",
-            "python3 -m venv --system-site-packages .venv (over the same folder keeps the rest)",
         )
         return
     place = " in a venv" if found.venv else ""
@@ -52,7 +43,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
             "memory",
             f"only {left}",
             "The default model takes about half a GB, and building an engine more than one.",
-            "End other programs; on a Jetson the desktop: sudo systemctl isolate multi-user.target",
+            "sudo systemctl isolate multi-user.target (ends the desktop), or end other programs",
         )
     else:
         yield ok("memory", left)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from edge_runtime.doctor.base import Finding, error, ok, warning
 from edge_runtime.doctor.facts import Facts
-from edge_runtime.doctor.judgements.board import has_gpu, is_jetson, release
+from edge_runtime.doctor.judgements.board import device, has_gpu, is_jetson, release
 
 OLDEST = (10, 3)
 
@@ -16,9 +16,9 @@ def tensorrt(facts: Facts) -> Iterator[Finding]:
     found = facts.tensorrt
     if found is None:
         return
-    if not has_gpu(facts):
+    if not has_gpu(facts) or device(facts) not in ("auto", "tensorrt"):
         if found.version:
-            yield ok("tensorrt", f"{found.flavour} {found.version}; without a GPU it only builds")
+            yield ok("tensorrt", f"{found.flavour} {found.version}, for building; not used here")
         return
     if found.trouble:
         fix = "sudo apt-get install --reinstall tensorrt python3-libnvinfer && sudo ldconfig"
@@ -47,19 +47,29 @@ def _missing(facts: Facts) -> Finding:
             "pip install 'edge-runtime[rtx]', then edge-runtime build",
         )
     packages = facts.jetson.packages if facts.jetson is not None else {}
+    install = "sudo apt-get install tensorrt python3-libnvinfer"
     if "python3-libnvinfer" in packages:
         return error(
             "tensorrt",
             "JetPack's TensorRT is installed, and this Python does not see it",
-            "Its module is for the system's python3, and a venv sees it only when it is made so.",
-            "python3 -m venv --system-site-packages .venv, then install edge-runtime there",
+            "Its module is for the system's python3 alone, and a venv sees it only when it is made "
+            "so; made again over itself, it keeps what is in it.",
+            _seeing(facts),
         )
+    blind = facts.python is not None and not facts.python.system_site
     return error(
         "tensorrt",
         "TensorRT is not installed, so the GPU is not used",
         "On a Jetson it comes with JetPack, not from pip.",
-        "sudo apt-get install tensorrt python3-libnvinfer",
+        f"{install} && {_seeing(facts)}" if blind else install,
     )
+
+
+def _seeing(facts: Facts) -> str:
+    """The line that makes a venv see the system's packages: this one, or one in its place."""
+    found = facts.python
+    place = found.prefix if found is not None and found.venv else ".venv"
+    return f"/usr/bin/python3 -m venv --system-site-packages {place}"
 
 
 def _whole(facts: Facts, flavour: str, version: str) -> Finding:

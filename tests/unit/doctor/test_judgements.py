@@ -39,7 +39,7 @@ ENGINE = Engine(
 )
 CUDA = ("libcudart.so.12", "libcudnn.so.9")
 ORIN = Facts(
-    python=Python(version=(3, 10, 12), machine="aarch64", venv=True, system_site=True),
+    python=Python(version=(3, 10, 12), machine="aarch64", prefix="/opt/er", venv=True),
     user=User(name="robot", uid=1000, groups=(44,)),
     jetson=Jetson(
         model="NVIDIA Jetson Orin Nano Developer Kit",
@@ -113,10 +113,6 @@ FIRST = {"settings": {"device": "onnx-cuda"}}  # onnxruntime is what is to serve
 # What is wrong, the facts, the check, its level, words of what or why, and words of the fix.
 WRONG = {
     "old Python": (but(ORIN, python={"version": (3, 8, 10)}), "python", "error", "3.8.10", "3.10"),
-    "blind venv": (
-        but(ORIN, python={"system_site": False}),
-        "python", "warning", "does not see", "--system-site-packages",
-    ),
     "JetPack 5": (but(ORIN, jetson={"l4t": "35.4.1", "packages": {}}),
         "jetpack", "error", "L4T 35.4.1 is older", "JetPack 6.2"),
     "JetPack 6.0": (but(ORIN, jetson={"l4t": "36.3.0", "packages": {}}),
@@ -161,7 +157,11 @@ WRONG = {
         "tensorrt", "error", "GPU is not used", "apt-get install tensorrt python3-libnvinfer"),
     "unseen TensorRT": (
         but(ORIN, jetson={"packages": {"python3-libnvinfer": "10.3.0.30"}}, **NO_TENSORRT),
-        "tensorrt", "error", "does not see it", "--system-site-packages"),
+        "tensorrt", "error", "does not see it",
+        "/usr/bin/python3 -m venv --system-site-packages /opt/er"),
+    "no TensorRT, blind venv": (but(ORIN, python={"system_site": False}, **NO_TENSORRT),
+        "tensorrt", "error", "comes with JetPack",
+        "python3-libnvinfer && /usr/bin/python3 -m venv --system-site-packages /opt/er"),
     "no TensorRT, desktop": (but(DESKTOP, **NO_TENSORRT),
         "tensorrt", "warning", "fastest", "edge-runtime[rtx]"),
     "old TensorRT": (
@@ -292,6 +292,12 @@ def test_nothing_else_is_wrong_then(what):
 
 # What is fine: the facts, the check, and words of what is said.
 FINE = {
+    "a GPU that is not wanted": (
+        but(ORIN, settings={"device": "cpu"}, gpu={"nodes": closed("/dev/nvmap", "video")}),
+        "gpu", "not used",
+    ),
+    "TensorRT that is not wanted": (but(ORIN, **FIRST), "tensorrt", "not used here"),
+    "blind venv that has TensorRT": (but(ORIN, python={"system_site": False}), "python", "3.10.12"),
     "Orin": (ORIN, "onnxruntime", "1.23.2, CUDA; kernels for 8.7"),
     "Orin's engine": (ORIN, "engines", "41d13e9cfe9f3e28 of moonshine-tiny-en serves here"),
     "desktop": (DESKTOP, "gpu", "RTX 3060, compute capability 8.6, driver 580.65.06"),
@@ -341,6 +347,13 @@ def test_what_is_fine_is_said(what):
 @pytest.mark.parametrize("facts", [ORIN, DESKTOP, CPU], ids=["Orin", "desktop", "cpu"])
 def test_a_machine_in_order_gives_no_alarm(facts):
     assert [each for each in judge(facts) if each.level != "ok"] == []
+
+
+def test_what_is_not_wanted_gives_no_alarm():
+    for change in ({"tensorrt": Loaded()}, {"tensorrt": Loaded(trouble="it is broken")}):
+        for device in ("cpu", "onnx-cuda"):
+            facts = but(ORIN, settings={"device": device}, **change)
+            assert [each for each in judge(facts) if each.level != "ok"] == []
 
 
 def test_nothing_is_judged_without_facts():

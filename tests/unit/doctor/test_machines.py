@@ -14,7 +14,7 @@ JETSON_WHEELS = "--index-url https://pypi.jetson-ai-lab.io"
 # By folder: what is wrong as (check, level), words of what and why, and words of the fix.
 SITUATIONS = {
     "wheel-without-sm87": (
-        [("tensorrt", "error"), ("onnxruntime", "error")],
+        [("onnxruntime", "error")],
         ["no kernels for this GPU (sm_87)", "8.9, 9.0, 12.0, 12.1", "no kernel image"],
         ["pip install --force-reinstall onnxruntime-gpu", f"{JETSON_WHEELS}/sbsa/cu130"],
     ),
@@ -34,9 +34,12 @@ SITUATIONS = {
         ["sudo pip3 install -U jetson-stats", "systemctl restart jtop", 'reader = "sysfs"'],
     ),
     "cpu-only-wheel": (
-        [("python", "warning"), ("tensorrt", "error"), ("onnxruntime", "error")],
+        [("tensorrt", "error"), ("onnxruntime", "error")],
         ["for the CPU alone", "this Python does not see it"],
-        ["pip uninstall -y onnxruntime", "python3 -m venv --system-site-packages"],
+        [
+            "pip uninstall -y onnxruntime",
+            "python3 -m venv --system-site-packages /opt/edge-runtime",
+        ],
     ),
     "no-group-audio": (
         [("sound", "warning")],
