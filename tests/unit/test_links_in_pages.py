@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("systemd/*.md")]
+PAGES = [
+    page for glob in ("*.md", "docs/**/*.md", "systemd/*.md", "examples/*.md")
+    for page in ROOT.glob(glob)
+]  # fmt: skip
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 
