@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from edge_runtime.doctor.base import Finding
 from edge_runtime.doctor.facts import Facts
 from edge_runtime.doctor.judgements.engines import engines
-from edge_runtime.doctor.judgements.gpu import gpu
+from edge_runtime.doctor.judgements.gpu import gpu, nvrtc
 from edge_runtime.doctor.judgements.jetson import jetpack, jtop, power
 from edge_runtime.doctor.judgements.onnxruntime import onnxruntime
 from edge_runtime.doctor.judgements.server import certificate, keys, ports, settings
@@ -20,8 +20,8 @@ from edge_runtime.doctor.judgements.unended import unended
 Judgement = Callable[[Facts], Iterator[Finding]]
 
 JUDGEMENTS: tuple[Judgement, ...] = (
-    python, jetpack, gpu, tensorrt, pycuda, onnxruntime, settings, model, engines, store, disk,
-    memory, power, jtop, ports, keys, certificate, sound, clock, unended,
+    python, jetpack, gpu, tensorrt, nvrtc, pycuda, onnxruntime, settings, model, engines, store,
+    disk, memory, power, jtop, ports, keys, certificate, sound, clock, unended,
 )  # fmt: skip
 """In the order in which their findings are shown: what others stand on comes first."""
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from edge_runtime.doctor.base import Finding, error, ok, warning
 from edge_runtime.doctor.facts import Facts, Gpu
-from edge_runtime.doctor.judgements.board import device, dotted, is_jetson, release
+from edge_runtime.doctor.judgements.board import (
+    device,
+    dotted,
+    has_gpu,
+    is_jetson,
+    release,
+    tensorrt_serves,
+)
 
 _BINDINGS = {36: "'cuda-bindings>=12.6,<13'"}
 _NEWEST = "'cuda-bindings>=13,<14'"
@@ -93,6 +100,28 @@ def _cuda(facts: Facts, found: Gpu) -> Iterator[Finding]:
         return
     driver = f", driver {found.driver}" if found.driver else ""
     yield ok("gpu", f"{card.name}, compute capability {dotted(card.capability)}{driver}")
+
+
+def nvrtc(facts: Facts) -> Iterator[Finding]:
+    """What compiles our own kernels, which serve beside TensorRT's where they are faster."""
+    packages = facts.packages
+    if packages is None or not has_gpu(facts) or not tensorrt_serves(facts):
+        return
+    bindings = packages.installed.get("cuda-bindings")
+    if bindings is None:
+        return
+    wanted = f"libnvrtc.so.{release(bindings)[0]}"
+    if wanted in packages.libraries:
+        yield ok("nvrtc", wanted)
+        return
+    cuda = "12-6" if wanted.endswith(".12") else "13-2"
+    pip = "nvidia-cuda-nvrtc-cu12" if wanted.endswith(".12") else "nvidia-cuda-nvrtc"
+    yield warning(
+        "nvrtc",
+        f"{wanted} is not found, so our own kernels are not compiled",
+        "TensorRT's do all of it, and may take longer.",
+        f"sudo apt-get install cuda-nvrtc-{cuda}" if is_jetson(facts) else f"pip install {pip}",
+    )
 
 
 def _bindings(facts: Facts, found: Gpu) -> str:

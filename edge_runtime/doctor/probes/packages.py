@@ -15,8 +15,9 @@ _OURS = re.compile(
     r"(onnxruntime|tensorrt|pycuda|cuda-bindings|jetson-stats|sounddevice|numpy|edge-runtime).*"
 )
 _PROVIDER = "libonnxruntime_providers_cuda.so"
-_LIBRARY = re.compile(r"lib(cudnn|cublas|cublasLt|cudart|cufft|curand|nvinfer)\.so\.\d+")
+_LIBRARY = re.compile(r"lib(cudnn|cublas|cublasLt|cudart|cufft|curand|nvinfer|nvrtc)\.so\.\d+")
 _NVIDIA = re.compile(r"lib(cudnn|cublas|cublasLt|cudart|cufft|curand)\.so\.\d+")
+_HOMES = (("CUDA_HOME", "lib64"), ("CUDA_PATH", "lib64"), ("CONDA_PREFIX", "lib"))
 _FOLDERS = (
     "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib/*-linux-gnu/*",
     "/usr/local/cuda/lib64", "/usr/local/cuda*/targets/*/lib",
@@ -80,6 +81,13 @@ def _libraries(machine: Machine, sites: list[Path]) -> tuple[str, ...]:
     folders = [path for each in _FOLDERS for path in machine.root.glob(each[1:])]
     given = machine.environ.get("LD_LIBRARY_PATH", "").split(":")
     folders += [machine.path(each) for each in given if each]
+    for variable, folder in (
+        ("CUDA_HOME", "lib64"),
+        ("CUDA_PATH", "lib64"),
+        ("CONDA_PREFIX", "lib"),
+    ):
+        if place := machine.environ.get(variable):
+            folders.append(machine.path(place) / folder)
     for listed in machine.path("/etc/ld.so.conf.d").glob("*.conf"):
         lines = machine.text(f"/etc/ld.so.conf.d/{listed.name}").splitlines()
         folders += [machine.path(line.strip()) for line in lines if line.startswith("/")]

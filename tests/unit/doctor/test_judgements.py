@@ -38,6 +38,7 @@ ENGINE = Engine(
     target=("8.7",),
 )
 CUDA = ("libcudart.so.12", "libcudnn.so.9")
+NVRTC = ("libnvrtc.so.12", "libnvrtc.so.13")
 ORIN = Facts(
     python=Python(version=(3, 10, 12), machine="aarch64", prefix="/opt/er", venv=True),
     user=User(name="robot", uid=1000, groups=(44,)),
@@ -55,7 +56,7 @@ ORIN = Facts(
         provider=True,
         needed=CUDA,
         cubins=((8, 7),),
-        libraries=CUDA,
+        libraries=(*CUDA, *NVRTC),
     ),
     tensorrt=Loaded(flavour="tensorrt", version="10.3.0"),
     pycuda=Loaded(),
@@ -170,6 +171,10 @@ WRONG = {
         "tensorrt", "error", "8.6.2 is too old", "JetPack 6.2"),
     "two TensorRT": (but(ORIN, jetson={"packages": {"libnvinfer10": "10.7.0.23-1+cuda12.6"}}),
         "tensorrt", "warning", "the library libnvinfer10 is 10.7.0", "pip uninstall -y tensorrt"),
+    "no NVRTC": (but(ORIN, packages={"libraries": CUDA}),
+        "nvrtc", "warning", "libnvrtc.so.12 is not found", "apt-get install cuda-nvrtc-12-6"),
+    "no NVRTC, desktop": (but(DESKTOP, packages={"libraries": (*CUDA, "libnvrtc.so.12")}),
+        "nvrtc", "warning", "libnvrtc.so.13 is not found", "pip install nvidia-cuda-nvrtc"),
     "PyCUDA fails": (but(ORIN, pycuda=Loaded(trouble="libcurand.so.11")),
         "pycuda", "warning", "libcurand.so.11", "--no-binary pycuda"),
     "two onnxruntime": (
@@ -185,12 +190,14 @@ WRONG = {
         "onnxruntime", "error", "(sm_86)", "pip install --force-reinstall onnxruntime-gpu"),
     "desktop kernels": (but(ORIN, packages={"cubins": ((8, 0),)}),
         "onnxruntime", "warning", "promises nothing", "jp6/cu126"),
-    "cuDNN 8": (but(DESKTOP, packages={"libraries": ("libcudart.so.12", "libcudnn.so.8")}, **FIRST),
+    "cuDNN 8": (
+        but(DESKTOP, **FIRST,
+            packages={"libraries": ("libcudart.so.12", "libcudnn.so.8", *NVRTC)}),
         "cudnn", "error", "wants cuDNN 9, here is libcudnn.so.8",
         "pip install 'nvidia-cudnn-cu12==9.*'"),
-    "no cuDNN": (but(DESKTOP, packages={"libraries": ("libcudart.so.12",)}),
+    "no cuDNN": (but(DESKTOP, packages={"libraries": ("libcudart.so.12", *NVRTC)}),
         "cudnn", "warning", "there is none here", "nvidia-cudnn-cu12"),
-    "CUDA 11": (but(DESKTOP, packages={"libraries": ("libcudart.so.11", "libcudnn.so.9")}),
+    "CUDA 11": (but(DESKTOP, packages={"libraries": ("libcudart.so.11", "libcudnn.so.9", *NVRTC)}),
         "cuda", "warning", "wants libcudart.so.12, here is libcudart.so.11", "[cuda,cudnn]"),
     "settings": (but(CPU, settings={"trouble": "unknown key prot", "fix": "Did you mean port?"}),
         "settings", "error", "unknown key prot", "Did you mean port?"),
