@@ -10,12 +10,10 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from edge_runtime.audio import FRAME, RATE
-from edge_runtime.audio.ring import Samples
+from edge_runtime.audio import RATE
 from edge_runtime.config import Config, unset
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose
@@ -28,6 +26,7 @@ from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.crowd import Crowd
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
+from edge_runtime.runtime.hearing import Hearing
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
@@ -44,9 +43,6 @@ RING_SECONDS = 30
 
 RINGS = 4
 """Rings that are made before a session comes; for more sessions at once, more are made."""
-
-CATCH_UP = 8
-"""Frames of one stream that the voice detector judges in one go when it is behind."""
 
 
 class Runtime:
@@ -96,7 +92,7 @@ class Runtime:
         ring = max(RING_SECONDS * RATE, 2 * size.samples)
         self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
         self._names = itertools.count(1)
-        self._due: asyncio.Event | None = None
+        self._hearing: Hearing | None = None
 
     @property
     def loaded(self) -> Loaded:
@@ -169,10 +165,10 @@ class Runtime:
         """A new stream, while it serves; its memory comes with its first audio.
 
         Raises `ServerFull` when there are as many as the configuration allows, or when those who
-        speak already are more than the device keeps up with. Where memory runs
-        out later, reading the stream raises it.
+        speak already are more than the device keeps up with. Where memory runs out later,
+        reading the stream raises it.
         """
-        if self._due is None:
+        if self._hearing is None:
             raise EdgeRuntimeError(
                 "a stream was opened, and nothing runs that could hear it",
                 "Open streams inside `async with runtime.serving()`.",
@@ -190,7 +186,7 @@ class Runtime:
         config = fitting(self._suited(), self.loaded.size.samples)
         session = Session(name, self.loaded.model, config, options, ring)
         session.pace(self._pace)
-        stream = Stream(session, self._ears.open(), self._due.set)
+        stream = Stream(session, self._ears.open(), self._hearing.stir)
         self._streams[name] = stream
         self._tracer.opened(name)
         return stream
@@ -217,26 +213,24 @@ class Runtime:
         await self._decoder.start(
             self._delivered, self._given_back, self._dispatch, self._keeps_warm
         )
-        due = self._due = asyncio.Event()  # one for each loop that serves
-        self._left = asyncio.Event()
-        with ThreadPoolExecutor(1, "ears") as worker:
-            listening = asyncio.create_task(self._listen(worker, due))
-            listening.add_done_callback(_ended)
-            self._hearing = worker, listening
-            watching = asyncio.create_task(self._governor.run()) if self._governs else None
-            try:
-                yield self
-            finally:
-                self._due = None
-                listening.cancel()
-                if watching is not None:
-                    watching.cancel()
-                # Where it failed, that has been said; the rest ends all the same.
-                await asyncio.gather(listening, return_exceptions=True)
-                await self._decoder.stop()
-                for stream in list(self._streams.values()):
-                    stream.put(stream.session.abandon("shutdown"))
-                    self._after(stream)
+        self._left = asyncio.Event()  # one for each loop that serves, as is the hearing
+        hearing = self._hearing = Hearing(
+            self._ears, self._streams, self._settle, self._give_up, self._tracer
+        )
+        watching = asyncio.create_task(self._governor.run()) if self._governs else None
+        try:
+            async with hearing.running():
+                try:
+                    yield self
+                finally:
+                    self._hearing = None
+        finally:
+            if watching is not None:
+                watching.cancel()
+            await self._decoder.stop()
+            for stream in list(self._streams.values()):
+                stream.put(stream.session.abandon("shutdown"))
+                self._after(stream)
 
     async def prove(self) -> None:
         """Return once all that computes has come through with something, while it serves.
@@ -244,43 +238,11 @@ class Runtime:
         That is the voice detector's worker and every lane; where one is stuck or has ended, it
         does not return.
         """
-        worker, listening = self._hearing
-        await asyncio.get_running_loop().run_in_executor(worker, _nothing)
-        if listening.done():
-            await asyncio.Event().wait()
+        if self._hearing is not None:
+            await self._hearing.prove()
         await self._decoder.prove()
 
-    # -- hearing
-
-    async def _listen(self, worker: ThreadPoolExecutor, due: asyncio.Event) -> None:
-        """Judge every frame that is due, all streams in one batch, then look what to decode."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await due.wait()
-            due.clear()
-            while batch := [s for s in self._streams.values() if s.session.due]:
-                await self._hear(loop, worker, batch)
-                self._settle()
-            self._settle()
-
-    async def _hear(
-        self, loop: asyncio.AbstractEventLoop, worker: ThreadPoolExecutor, batch: list[Stream]
-    ) -> None:
-        places = [stream.session.heard_samples for stream in batch]
-        frames = [_frames(stream.session) for stream in batch]
-        slots = [stream.slot for stream in batch]
-        try:
-            found = await loop.run_in_executor(worker, self._judge, slots, frames)
-        except Exception as error:  # noqa: BLE001 – else nobody is heard any more
-            _log.exception("the voice detector failed")
-            for stream in batch:
-                self._give_up(stream, error)
-            return
-        for stream, place, probabilities in zip(batch, places, found, strict=True):
-            if stream.session.heard_samples != place:
-                continue  # an overrun took the frames away meanwhile
-            for probability in probabilities:
-                stream.put(stream.session.heard(probability))
+    # -- after each batch that was heard
 
     def _give_up(self, stream: Stream, error: Exception) -> None:
         """End one stream whose state cannot be trusted any more; the others go on."""
@@ -305,19 +267,6 @@ class Runtime:
             self._pace = pace
             for stream in self._streams.values():
                 stream.session.pace(pace)
-
-    def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
-        began = time.perf_counter()
-        found: list[list[float]] = [[] for _ in slots]
-        for turn in range(max(map(len, frames))):
-            rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
-            answers = self._ears.probabilities(
-                [slots[row] for row in rows], [frames[row][turn] for row in rows]
-            )
-            for row, answer in zip(rows, answers, strict=True):
-                found[row].append(answer)
-        self._tracer.heard(began, time.perf_counter(), sum(map(len, frames)))
-        return found
 
     # -- decoding
 
@@ -413,20 +362,3 @@ class Runtime:
         self.metrics.conflict(conflicts)
         self.metrics.overtaken(tally.overtaken - counted.overtaken)
         stream.counted = dataclasses.replace(tally)
-
-
-def _nothing() -> None:
-    """What a thread that is not stuck does at once."""
-
-
-def _ended(listening: asyncio.Task[None]) -> None:
-    if not listening.cancelled() and (error := listening.exception()):
-        _log.critical("nothing is heard any more: the audio worker failed", exc_info=error)
-
-
-def _frames(session: Session) -> list[Samples]:
-    at = session.heard_samples
-    return [
-        session.ring.read(at + n * FRAME, at + (n + 1) * FRAME)
-        for n in range(min(session.due, CATCH_UP))
-    ]

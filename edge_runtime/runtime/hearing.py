@@ -1,0 +1,125 @@
+"""The voice detector's worker: whatever was fed is judged, all streams in one batch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from edge_runtime.audio import FRAME
+from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.runtime.stream import Stream
+from edge_runtime.runtime.tracing import Tracer
+from edge_runtime.session import Session
+
+_log = logging.getLogger(__name__)
+
+CATCH_UP = 8
+"""Frames of one stream that the voice detector judges in one go when it is behind."""
+
+
+class Hearing:
+    """One for each loop that serves. All methods belong to that loop's thread."""
+
+    def __init__(
+        self,
+        detector: VoiceDetector,
+        streams: Mapping[str, Stream],
+        settle: Callable[[], None],
+        give_up: Callable[[Stream, Exception], None],
+        tracer: Tracer,
+    ) -> None:
+        """`settle` is called after each batch, `give_up` with a stream that cannot be heard."""
+        self._detector = detector
+        self._streams = streams
+        self._settle = settle
+        self._give_up = give_up
+        self._tracer = tracer
+        self._due = asyncio.Event()
+        self._worker = ThreadPoolExecutor(1, "ears")
+        self._task: asyncio.Task[None] | None = None
+
+    def stir(self) -> None:
+        """There is something to hear, or something was asked for."""
+        self._due.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Judge inside this context."""
+        with self._worker:
+            self._task = asyncio.create_task(self._listen())
+            self._task.add_done_callback(_ended)
+            try:
+                yield
+            finally:
+                self._task.cancel()
+                # Where it failed, that has been said; the rest ends all the same.
+                await asyncio.gather(self._task, return_exceptions=True)
+
+    async def prove(self) -> None:
+        """Return once the worker has come through with something; never, where it is stuck."""
+        await asyncio.get_running_loop().run_in_executor(self._worker, _nothing)
+        if self._task is None or self._task.done():
+            await asyncio.Event().wait()
+
+    async def _listen(self) -> None:
+        """Judge every frame that is due, then look what to decode."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            while batch := [each for each in self._streams.values() if each.session.due]:
+                await self._hear(batch)
+                self._settle()
+            self._settle()
+
+    async def _hear(self, batch: list[Stream]) -> None:
+        loop = asyncio.get_running_loop()
+        places = [stream.session.heard_samples for stream in batch]
+        frames = [_frames(stream.session) for stream in batch]
+        slots = [stream.slot for stream in batch]
+        try:
+            found = await loop.run_in_executor(self._worker, self._judge, slots, frames)
+        except Exception as error:  # noqa: BLE001 – else nobody is heard any more
+            _log.exception("the voice detector failed")
+            for stream in batch:
+                self._give_up(stream, error)
+            return
+        for stream, place, probabilities in zip(batch, places, found, strict=True):
+            if stream.session.heard_samples != place:
+                continue  # an overrun took the frames away meanwhile
+            for probability in probabilities:
+                stream.put(stream.session.heard(probability))
+
+    def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
+        began = time.perf_counter()
+        found: list[list[float]] = [[] for _ in slots]
+        for turn in range(max(map(len, frames))):
+            rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
+            answers = self._detector.probabilities(
+                [slots[row] for row in rows], [frames[row][turn] for row in rows]
+            )
+            for row, answer in zip(rows, answers, strict=True):
+                found[row].append(answer)
+        self._tracer.heard(began, time.perf_counter(), sum(map(len, frames)))
+        return found
+
+
+def _nothing() -> None:
+    """What a thread that is not stuck does at once."""
+
+
+def _ended(listening: asyncio.Task[None]) -> None:
+    if not listening.cancelled() and (error := listening.exception()):
+        _log.critical("nothing is heard any more: the audio worker failed", exc_info=error)
+
+
+def _frames(session: Session) -> list[Samples]:
+    at = session.heard_samples
+    return [
+        session.ring.read(at + n * FRAME, at + (n + 1) * FRAME)
+        for n in range(min(session.due, CATCH_UP))
+    ]
