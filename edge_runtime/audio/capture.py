@@ -21,6 +21,12 @@ OPEN_SECONDS = 10.0
 STALL_SECONDS = 3.0
 """How long the device may be silent before the recording process counts as stuck."""
 
+CALM_SECONDS = 10.0
+"""After so long without lost audio it is warned of again."""
+
+AGAIN_SECONDS = 0.5
+"""Between two recording processes where the first ended soon."""
+
 _TICK = 0.1
 _log = logging.getLogger(__name__)
 
@@ -55,8 +61,10 @@ class Capture:
         self._closing = threading.Event()
         self._converter = Converter(RATE)
         self._level = Level(RATE)
-        self._away = False
+        self._away = ""  # why it does not record
         self._until = 0.0  # monotonic seconds up to which the listeners have heard something
+        self._gap_at = -CALM_SECONDS
+        self._began = time.monotonic()  # when the recording process was started
         self._said = 0.0  # when the recording process last said something
         self._recording = Recording(profile)
         try:
@@ -69,9 +77,11 @@ class Capture:
         self._thread.start()
 
     def join(self, listener: Listener) -> None:
-        """Let it hear what is recorded from now on."""
+        """Let it hear what is recorded from now on; it is told where the microphone is away."""
         with self._lock:
             self._listeners.append(listener)
+            if self._away:
+                listener.warn("microphone_lost", self._away)
 
     def leave(self, listener: Listener) -> None:
         """It is not called any more when this returns."""
@@ -116,15 +126,26 @@ class Capture:
                 raise MicrophoneError("it gives no audio any more", "Plug it in again.")
         except EdgeRuntimeError as error:
             self._lose(error.message)
-            self._closing.wait(_TICK)
-            self._recording.close()
-            self._recording = Recording(self._profile)
-            self._said = time.monotonic()
+            self._again()
             return
         for message in messages:
             self._take(message)
         if self._away:
             self._fill()
+
+    def _again(self) -> None:
+        """Another recording process; not one after the other where they end at once."""
+        self._recording.close()
+        while not self._closing.is_set():
+            young = time.monotonic() - self._began < CALM_SECONDS
+            self._closing.wait(AGAIN_SECONDS if young else _TICK)
+            self._began = self._said = time.monotonic()
+            try:
+                self._recording = Recording(self._profile)
+            except OSError as error:  # no memory, no processes
+                _log.warning("microphone %r: %s", self.name, error)
+            else:
+                return
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Opened):
@@ -132,7 +153,7 @@ class Capture:
         elif isinstance(message, Trouble):
             self._lose(message.message)
         elif isinstance(message, Lost):
-            _log.warning("microphone %r: the system lost audio", self.name)
+            self._gap()
         else:
             self._hear(message)
 
@@ -144,8 +165,7 @@ class Capture:
     def _hear(self, samples: Samples) -> None:
         if self._away:
             self._fill()
-            self._away = False
-            self._warn("microphone_back", f"microphone {self.name!r} records again")
+            self._warn("microphone_back", f"microphone {self.name!r} records again", away="")
         self._until = time.monotonic()
         if self._profile.gain_db:
             samples = samples * self._gain
@@ -157,12 +177,16 @@ class Capture:
         """Say once that it is away; silence goes on from where it was last heard."""
         if self._away:
             return
-        self._away = True
         self._give(self._converter.flush())
-        self._warn(
-            "microphone_lost",
-            f"microphone {self.name!r} is away and is waited for; until then it is silent: {why}",
-        )
+        message = f"microphone {self.name!r} is away: {why}"
+        self._warn("microphone_lost", message, away=message)
+
+    def _gap(self) -> None:
+        """Say that the system lost audio, unless it was said and went on since."""
+        now = time.monotonic()
+        if now - self._gap_at > CALM_SECONDS:
+            self._warn("microphone_gaps", "the system lost audio: the machine is too busy")
+        self._gap_at = now
 
     def _fill(self) -> None:
         """Silence for the time that went by."""
@@ -177,9 +201,10 @@ class Capture:
                 for listener in self._listeners:
                     listener.hear(samples)
 
-    def _warn(self, code: str, message: str) -> None:
+    def _warn(self, code: str, message: str, away: str | None = None) -> None:
         _log.warning("%s", message)
-        with self._lock:
+        with self._lock:  # so that who joins is told once
+            self._away = self._away if away is None else away
             for listener in self._listeners:
                 listener.warn(code, message)
 

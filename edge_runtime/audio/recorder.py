@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -41,6 +42,8 @@ def main() -> None:
     """Record what the arguments say: device ("" is the default one), channel, rate (0: any)."""
     device, channel, rate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # meant for the server, which still wants the rest
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # libraries print what they like
     failures = 0

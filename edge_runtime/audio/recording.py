@@ -60,14 +60,14 @@ class Recording:
             bufsize=0,
         )
         assert self._process.stdout is not None
-        self._out = self._process.stdout.fileno()
+        self._out = self._process.stdout
         self._bytes = bytearray()
 
     def read(self, seconds: float) -> list[Message]:
         """What it said, none after so many seconds without; `MicrophoneError` where it ended."""
         if not select.select([self._out], [], [], seconds)[0]:
             return []
-        data = os.read(self._out, _READ)
+        data = os.read(self._out.fileno(), _READ)
         if not data:
             raise MicrophoneError(
                 f"the process that records ended ({self._process.wait()})",

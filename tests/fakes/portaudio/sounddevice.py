@@ -3,7 +3,7 @@
 `$FAKE_PORTAUDIO` is a list of {"name", "channels", "rate", "value"}: what channel n records is
 n × value, a block a millisecond. As with PortAudio, the list that is known is the one of
 `_initialize`, and a device that is not in the file any more fails at the next read; with "hangs",
-reading takes for ever.
+reading takes for ever, with "overflows" audio is lost at each.
 """
 
 from __future__ import annotations
@@ -80,4 +80,4 @@ class RawInputStream:
         while device.get("hangs"):
             time.sleep(60)
         frame = [channel * device["value"] for channel in range(1, self._channels + 1)]
-        return memoryview(array.array("f", frame * frames)).cast("B"), False
+        return memoryview(array.array("f", frame * frames)).cast("B"), bool(device.get("overflows"))

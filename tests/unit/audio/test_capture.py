@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -166,3 +167,44 @@ def test_too_loud_is_warned_of_once(opened, machine, listener):
     listener.until(lambda me: me.warnings)
     listener.heard(1.0)
     assert listener.warnings == ["microphone_clipping"]
+
+
+def test_audio_that_the_system_lost_is_warned_of_once(opened, machine, listener):
+    capture = opened(device="hda")
+    capture.join(listener)
+    machine.plug({**OTHER, "overflows": True})
+    listener.until(lambda me: me.warnings)
+    count = len(listener.blocks)
+    listener.until(lambda me: len(me.blocks) > count + 20)
+    assert listener.warnings == ["microphone_gaps"]
+
+
+def test_who_joins_while_it_is_away_is_told(opened, machine, listener):
+    capture = opened(device="hda")
+    capture.join(listener)
+    machine.plug(ARRAY)
+    listener.until(lambda me: me.warnings)
+    late = Listener()
+    capture.join(late)
+    late.until(lambda me: me.warnings)
+    machine.plug(OTHER)
+    late.until(lambda me: len(me.warnings) == 2)
+    assert late.warnings == listener.warnings == ["microphone_lost", "microphone_back"]
+
+
+def test_signals_meant_for_the_server_leave_it_alone(opened, listener):
+    capture = opened(device="hda")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(capture._recording._process.pid, number)
+    capture.join(listener)
+    listener.until(lambda me: len(me.blocks) > 20)
+    assert listener.warnings == []
+
+
+def test_a_recording_process_that_dies_is_followed_by_another(opened, listener):
+    capture = opened(device="hda")
+    capture.join(listener)
+    os.kill(capture._recording._process.pid, signal.SIGKILL)
+    listener.until(lambda me: len(me.warnings) == 2)
+    assert listener.warnings == ["microphone_lost", "microphone_back"]
+    listener.heard(0.05)
