@@ -52,7 +52,7 @@ def built(store: Store, recipe: MoonshineRecipe, said: Said) -> list[dict[str, A
     }
     rows = []
     for name, (kind, rewrite) in ways.items():
-        for path in [graphs / "encoder.onnx", *sorted(graphs.glob("layers_*.onnx"))]:
+        for path in _tiles(graphs):
             said(f"{name}: {path.stem}")
             row = {"name": name, "tile": path.stem, "for": CAPABILITIES[kind], "run": False}
             began = time.monotonic()
@@ -63,6 +63,10 @@ def built(store: Store, recipe: MoonshineRecipe, said: Said) -> list[dict[str, A
                 row["missing"] = error.message
             rows.append(row)
     return rows
+
+
+def _tiles(graphs: Path) -> list[Path]:
+    return [graphs / "encoder.onnx", *sorted(graphs.glob("layers_*.onnx"))]
 
 
 def _plan(

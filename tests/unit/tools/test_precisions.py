@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
+from precisions import tensorrt
 from precisions.exits import Lens, Model, _decoded, _fitted, _threshold
 from precisions.forms import FLOAT, Forms
 from precisions.main import main
+from precisions.tensorrt import built
 from precisions.timing import times
 
 from edge_runtime.engines.calibrate.texts import Writer
@@ -102,15 +103,15 @@ def test_the_threshold_lets_no_more_differ_than_is_allowed(model, sound) -> None
     reason="TensorRT-RTX is not installed: pip install .[rtx]",
 )
 def test_tensorrt_takes_eight_bit_floats_and_says_why_it_has_no_four_bits(
-    made_up_store, made_up_path, tmp_path
+    made_up_store, made_up, monkeypatch
 ) -> None:
-    out = tmp_path / "rows.json"
-    assert main(["tensorrt", "--model", str(made_up_path), "--json", str(out)]) == 0
-    rows = json.loads(out.read_text())["rows"]
-    found = {name: [row for row in rows if row["name"] == name] for name in ("fp16", "fp8", "int4")}
-    assert all(row["bytes"] > 0 for row in found["fp16"] + found["fp8"])
-    assert all("no whole blocks of 32" in row["missing"] for row in found["int4"])
-    assert not any(row["run"] for row in rows)
+    tile = made_up_store.graphs(made_up, "fp16") / "layers_0_1.onnx"
+    monkeypatch.setattr(tensorrt, "_tiles", lambda graphs: [tile])
+    full, fp8, int4 = built(made_up_store, made_up, lambda line: None)
+    assert [row["name"] for row in (full, fp8, int4)] == ["fp16", "fp8", "int4"]
+    assert 0 < fp8["bytes"] != full["bytes"] > 0
+    assert "no whole blocks of 32" in int4["missing"]
+    assert not any(row["run"] for row in (full, fp8, int4))
 
 
 def test_what_does_not_exist_is_refused(capsys, made_up_store, tmp_path) -> None:
