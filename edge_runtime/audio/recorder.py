@@ -34,7 +34,7 @@ TROUBLE = b"T"
 
 HEADER = struct.Struct("<cI")
 BLOCK_MS = 32
-WAITS = (0.1, 0.25, 0.5)
+WAITS = (0.1, 0.25, *[0.5] * 120, 1.0)
 """Seconds before it is tried again: the last for as long as it is gone."""
 
 
