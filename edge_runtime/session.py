@@ -199,9 +199,12 @@ class Session:
             self._headroom += (self.ring.oldest - update.start) * 3 // 2
         return self._segments.overwritten(update)
 
-    def lost(self, update: Update) -> list[Event]:
-        """The device failed at an update: the segment goes on, a final comes out empty."""
-        return self._segments.lost(update)
+    def lost(self, update: Update, *, again: bool = True) -> list[Event]:
+        """The device failed at an update: the segment goes on.
+
+        A final is tried once more where `again` makes sense, and comes out empty after that.
+        """
+        return self._segments.lost(update, again=again)
 
     def give_back(self, update: Update) -> list[Event]:
         """An update was not run: it, or what takes its place by now, is wanted again."""

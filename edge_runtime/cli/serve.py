@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -99,7 +100,12 @@ def serve(
 
 
 def _announce(url: str, runtime: Runtime) -> None:
-    """What serves, where, and what to do next."""
+    """What serves, where, and what to do next; a log that is full is no reason to end."""
+    with contextlib.suppress(OSError):
+        _say(url, runtime)
+
+
+def _say(url: str, runtime: Runtime) -> None:
     socket = url.replace("http", "ws", 1) + "/v1/stream"
     say_fallback(runtime.fallback)
     typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)

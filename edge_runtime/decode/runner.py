@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.decode.watch import Unwatched, Watch
 from edge_runtime.device.base import Mark
-from edge_runtime.errors import AudioError
+from edge_runtime.errors import AudioError, DeviceError
 
 Audio = Seq[NDArray[np.float32]]
 """An update's samples as one or more pieces in order (a ring wraps)."""
@@ -40,7 +41,8 @@ class Runner:
     def run(self, updates: Seq[Update], audio: Seq[Audio]) -> list[Hypothesis]:
         """The greedy hypotheses of `updates`, in their order.
 
-        Raises `AudioError` for a batch or a row that is larger than the lane.
+        Raises `AudioError` for a batch or a row that is larger than the lane, `DeviceError` for
+        answers that are no numbers.
         """
         lane, watch = self.lane, self.watch
         watch.begin(updates)
@@ -188,7 +190,13 @@ class _Decoding:
                 continue
             if step:
                 sequence.step()
-            asked += len(sequence.feed())
+            fed = len(sequence.feed())
+            asked += fed
+            if not all(map(math.isfinite, answers["logprob"][row][:fed])):
+                raise DeviceError(
+                    "the device answered with NaN or infinity",
+                    "Where it comes again, run `edge-runtime doctor` and restart the server.",
+                )
             taken = sequence.take(
                 answers["next_token"][row],
                 answers["logprob"][row],

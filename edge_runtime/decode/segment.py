@@ -37,4 +37,5 @@ class Segment:
     alternative: str | None = None
     result: Hypothesis | None = None
     in_flight: bool = False
+    failed: bool = False
     after: list[Event] = field(default_factory=list)

@@ -218,11 +218,17 @@ class Segments:
         self._hop = self._next_hop(segment, hypothesis.cost)
         return events
 
-    def lost(self, update: Update) -> list[Event]:
-        """The device failed at an update: the segment goes on, a final comes out empty."""
-        if update.purpose is Purpose.FINAL:
-            return self.accept(_nothing(update))
+    def lost(self, update: Update, *, again: bool = True) -> list[Event]:
+        """The device failed at an update: the segment goes on.
+
+        A final is tried once more where `again` makes sense, and comes out empty after that.
+        """
         segment = self._find(update.segment)
+        if update.purpose is Purpose.FINAL:
+            if segment is None or segment.failed or not again:
+                return self.accept(_nothing(update))
+            segment.failed = True
+            return self.give_back(update)
         if segment is not None:
             segment.covered = update.end
         return self.give_back(update)

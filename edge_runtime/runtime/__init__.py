@@ -321,7 +321,7 @@ class Runtime:
         if isinstance(result, EdgeRuntimeError):
             self._tracer.failed(task.update, task.wanted, result.code)
             stream.warn(result)
-            stream.put(session.lost(task.update))
+            stream.put(session.lost(task.update, again=self._decoder.dead is None))
             if self._decoder.dead:
                 self._give_up(stream, result)
         else:

@@ -10,7 +10,7 @@ from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.shape import load_shape
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
-from edge_runtime.errors import AudioError, ModelDamaged, ModelMissing
+from edge_runtime.errors import AudioError, DeviceError, ModelDamaged, ModelMissing
 
 FLOAT32 = 1e-3
 CLIPS = ["1867-154075-0005", "7367-86737-0006"]
@@ -166,3 +166,21 @@ def test_the_shape_knows_its_frames(loaded) -> None:
     assert shape.shortest == 895
     assert (shape.frames(895), shape.frames(894), shape.frames(0)) == (1, 0, 0)
     assert shape.frame_seconds == 0.024
+
+
+def test_answers_that_are_no_numbers_fail_the_update_and_not_the_lane(
+    runner, decode, spoken, monkeypatch
+) -> None:
+    clip = spoken(CLIPS[0])
+    (before,) = decode(runner, clip)
+    answers = runner.lane.answers
+
+    def spoilt(*given):
+        return {**(said := answers(*given)), "logprob": np.full_like(said["logprob"], np.nan)}
+
+    monkeypatch.setattr(runner.lane, "answers", spoilt)
+    with pytest.raises(DeviceError, match="NaN or infinity"):
+        decode(runner, clip)
+    monkeypatch.undo()
+    (after,) = decode(runner, clip)
+    assert after.tokens == before.tokens

@@ -106,12 +106,28 @@ def test_silence_that_decodes_to_nothing_is_an_empty_final(open_client) -> None:
     assert (final.text, final.logprob, final.rejected) == ("", 0.0, None)
 
 
-def test_a_device_that_fails_gives_an_empty_final(open_client, legal) -> None:
+def test_a_final_that_fails_is_tried_once_more(open_client, legal, said) -> None:
+    client = open_client(Options(partials=False), auto=False)
+    client.speak(60)
+    client.pause(20)
+    client.events += client.session.lost(client.take(Purpose.FINAL))
+    assert client.finals == []
+    client.answer(client.take(Purpose.FINAL))
+    assert client.finals[0].text == said(0, 5)
+    assert client.session.wants is None
+    legal(client.events)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_device_that_fails_gives_an_empty_final(open_client, legal, again: bool) -> None:
+    """At the second try, or at once where no other makes sense."""
     client = open_client(auto=False)
     client.speak(60)
     client.events += client.session.lost(client.take(Purpose.PARTIAL))
     client.pause(20)
-    client.events += client.session.lost(client.take(Purpose.FINAL))
+    for _ in range(1 + again):
+        assert client.finals == []
+        client.events += client.session.lost(client.take(Purpose.FINAL), again=again)
     assert client.finals[0].text == ""
     assert client.session.wants is None
     client.auto = True

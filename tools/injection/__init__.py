@@ -1,0 +1,1 @@
+"""Faults for a real server with the real model, and what must hold around them."""

@@ -1,0 +1,77 @@
+"""Lanes that fail where they are told to: once, at a chosen update of a chosen session."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from edge_runtime.decode.runner import Audio, Runner
+from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.errors import MemoryCapped
+from edge_runtime.runtime import decoder
+
+KINDS = ("raises", "nan", "memory")
+
+
+class Plan:
+    """Which session meets what, and at which of its updates; `met` counts what happened."""
+
+    def __init__(self) -> None:
+        self.met = 0
+        self._due: dict[str, tuple[str, int]] = {}
+
+    def doom(self, session: str, kind: str, after: int) -> None:
+        """The session's update after so many others fails; -1: the first that is final."""
+        self._due[session] = (kind, after)
+
+    def meets(self, update: Update) -> str:
+        """What the update meets, nothing for most."""
+        kind, left = self._due.get(update.session, ("", 0))
+        if not kind:
+            return ""
+        if left > 0 or (left < 0 and update.purpose is not Purpose.FINAL):
+            self._due[update.session] = (kind, left - 1 if left > 0 else left)
+            return ""
+        del self._due[update.session]
+        self.met += 1
+        return kind
+
+
+@contextlib.contextmanager
+def failing(plan: Plan) -> Iterator[None]:
+    """Runtimes that are made inside have lanes that go by the plan."""
+
+    class Failing(Runner):
+        """A lane that does its work, but for what the plan says."""
+
+        def run(self, updates: Sequence[Update], audio: Sequence[Audio]) -> list[Hypothesis]:
+            kind = plan.meets(updates[0])
+            if kind == "raises":
+                raise RuntimeError("injected: the engine raised")
+            if kind == "memory":
+                raise MemoryCapped("injected: out of device memory", "Nothing: it is a drill.")
+            if kind != "nan":
+                return super().run(updates, audio)
+            with patch.object(self.lane, "answers", _nan(self.lane.answers)):
+                return super().run(updates, audio)
+
+    with patch.object(decoder, "Runner", Failing):
+        yield
+
+
+def _nan(answers: Any) -> Any:
+    """Answers as a device gives them whose numbers went wrong: no best token, no odds."""
+
+    def spoilt(*given: Any) -> dict[str, Any]:
+        return {
+            name: np.full_like(rows, np.nan)
+            if np.issubdtype(rows.dtype, np.floating)
+            else np.zeros_like(rows)
+            for name, rows in answers(*given).items()
+        }
+
+    return spoilt
