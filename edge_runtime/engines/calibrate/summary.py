@@ -34,7 +34,12 @@ from edge_runtime.engines.calibrate.search import NATS
 ORIGINAL, CHOSEN = "float32", "calibrated"
 """The names of the two models that are compared."""
 
-_NO_HALF = "a CPU computes no float16; a GPU's engine does: edge-runtime build"
+_NOT_HAD = {
+    "float16": "a CPU computes no float16; a GPU's engine does: edge-runtime build",
+    "int8 weights alone": "not offered: on a CPU encoding gets slower by it (docs/calibrate.md)",
+    "int4 weights": "not offered: Moonshine Tiny lost two points by it (docs/calibrate.md)",
+    "FP8": "a CPU has no 8-bit floating point; for GPUs it was built and not run yet",
+}
 
 
 def versions() -> dict[str, str]:
@@ -96,7 +101,7 @@ def judged(
             speechless_words=verdict.speechless_quantised if speechless else None,
             chosen=True,
         ),
-        Variant(name="float16", missing=_NO_HALF),
+        *(Variant(name=name, missing=why) for name, why in _NOT_HAD.items()),
     )
     found = msgspec.structs.replace(
         made,

@@ -74,7 +74,10 @@ def test_it_is_installed_with_all_that_tells_of_it(first, options) -> None:
     made = report.read(folder)
     assert made.passed
     assert not made.forced
-    assert [each.name for each in made.variants] == ["float32", "calibrated", "float16"]
+    rows = [each.name for each in made.variants]
+    assert rows[:3] == ["float32", "calibrated", "float16"]
+    assert rows[3:] == ["int8 weights alone", "int4 weights", "FP8"]
+    assert all(each.missing for each in made.variants[2:])
     assert made.chosen.bytes < made.original.bytes
     (guards,) = [each for each in made.tables if each.title == "Thresholds of the guards"]
     assert [row[:2] for row in guards.rows] == [("guarding.mean_logprob", -1.0)]
