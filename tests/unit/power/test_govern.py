@@ -176,6 +176,52 @@ def test_one_hot_second_is_no_rise():
     assert {each.limits.level for each in follow(curve)} == {0}
 
 
+def test_the_zone_with_the_least_room_decides():
+    two = (Zone("cpu", 80.0, {"passive": 83.0}), Zone("gpu", 90.0, {"passive": 99.0}))
+    for order in (two, two[::-1]):
+        room = tightest([Readings(0.0, order)])
+        assert room is not None
+        assert (room.zone, room.kelvin) == ("cpu", 3.0)
+
+
+def test_a_fall_makes_no_room():
+    recent = [Readings(2.0 * count, zones(95.0 - 0.4 * count)) for count in range(16)]
+    room = tightest(recent)
+    assert room is not None
+    assert room.slope == pytest.approx(-0.2)
+    assert room.kelvin == pytest.approx(99 - 89)
+
+
+@pytest.mark.parametrize(
+    ("level", "celsius", "after"),
+    [
+        (1, 86.1, 1),
+        (1, 85.9, 0),
+        (2, 88.1, 2),
+        (2, 87.9, 1),
+        (5, 94.1, 5),
+        (5, 93.9, 4),
+        (5, 60, 4),
+    ],
+)
+def test_limits_are_relaxed_where_it_is_cooler_than_they_began(level, celsius, after):
+    before = Limits(level, since=0.0, patience=60.0)
+    assert govern([Readings(59.0, zones(celsius))], before, Power()) is before
+    limits = govern([Readings(60.0, zones(celsius))], before, Power())
+    assert limits.level == after
+    assert limits.relaxed == (after < level)
+
+
+@pytest.mark.parametrize(
+    ("waited", "relaxed", "patience"),
+    [(100, True, 480), (100, False, 240), (700, True, 480), (899, True, 480), (900, True, 60)],
+)
+def test_heat_that_comes_back_soon_is_a_relapse(waited, relaxed, patience):
+    before = Limits(0, since=0.0, patience=240.0, relaxed=relaxed)
+    limits = govern([Readings(float(waited), zones(98.9))], before, Power())
+    assert (limits.level, limits.patience, limits.relaxed) == (LEVELS, patience, False)
+
+
 def test_without_sensors_there_are_no_limits():
     power = Power()
     assert govern([Readings(0.0)], FULL, power) is FULL
