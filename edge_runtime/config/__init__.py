@@ -13,6 +13,7 @@ from edge_runtime.config.microphones import Profile
 from edge_runtime.config.power import Power
 from edge_runtime.config.record import TABLES, Config
 from edge_runtime.config.serving import Serving
+from edge_runtime.config.telemetry import Telemetry
 from edge_runtime.config.updating import Updating
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Power",
     "Profile",
     "Serving",
+    "Telemetry",
     "Updating",
     "load",
     "nearest",

@@ -13,6 +13,7 @@ from edge_runtime.config.listening import Listening
 from edge_runtime.config.microphones import Profile
 from edge_runtime.config.power import Power
 from edge_runtime.config.serving import Serving
+from edge_runtime.config.telemetry import Telemetry
 from edge_runtime.config.updating import Updating
 
 
@@ -32,6 +33,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guarding: Guarding = Guarding()
     canary: Canary = Canary()
     power: Power = Power()
+    telemetry: Telemetry = Telemetry()
     dialects: Dialects = Dialects()
     microphones: dict[str, Profile] = msgspec.field(default_factory=dict)
     given: frozenset[str] = frozenset()

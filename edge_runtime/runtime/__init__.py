@@ -31,7 +31,7 @@ from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
-from edge_runtime.runtime.tracing import Tracer, Untraced
+from edge_runtime.runtime.tracing import Tracer, open_tracer
 from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
@@ -64,6 +64,8 @@ class Runtime:
     ) -> None:
         """Of the active model, or of the variant on `trial`; `tracer` is told what takes time.
 
+        Without one that is the collector that settings or variables name, or nobody.
+
         Raises what `load` raises: a missing or damaged model, an unusable device.
         """
         self.config = config
@@ -78,7 +80,7 @@ class Runtime:
             store=store,
             trial=trial,
         )
-        self._tracer: Tracer = tracer or Untraced()
+        self._tracer: Tracer = tracer or open_tracer(config.telemetry, self._described)
         self._decoder = Decoder(loader, config.computing, self.metrics, self._tracer)
         self._governor = Governor(config.power, self.metrics.power)
         self._governs = True
@@ -142,6 +144,16 @@ class Runtime:
     def _suited(self) -> Config:
         """The configuration, and what was measured to suit where it says nothing."""
         return self.loaded.served.suited(self.config)
+
+    def _described(self) -> dict[str, str]:
+        """What serves now, as traces name it."""
+        served = self.loaded.served
+        return {
+            "model": self.model,
+            "precision": served.precision,
+            "variant": served.variant or "",
+            "device": self.device.name,
+        }
 
     def lend(self, share: float) -> None:
         """Use that part of the device's lanes from the next `serving` on, one at least."""
@@ -231,6 +243,7 @@ class Runtime:
             for stream in list(self._streams.values()):
                 stream.put(stream.session.abandon("shutdown"))
                 self._after(stream)
+            await asyncio.to_thread(self._tracer.flush)
 
     async def prove(self) -> None:
         """Return once all that computes has come through with something, while it serves.

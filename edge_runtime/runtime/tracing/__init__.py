@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edge_runtime.runtime.tracing.base import Tracer, Untraced
+from edge_runtime.runtime.tracing.choice import open_tracer
 from edge_runtime.runtime.tracing.recorder import Recorder
 
-__all__ = ["Recorder", "Tracer", "Untraced"]
+__all__ = ["Recorder", "Tracer", "Untraced", "open_tracer"]

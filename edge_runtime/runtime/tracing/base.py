@@ -12,7 +12,7 @@ class Tracer(Protocol):
     """All moments are those of `time.perf_counter`, in seconds.
 
     `heard` is told on the audio worker's thread, a watch on its lane's, all else on the event
-    loop's. Nothing here may raise or wait.
+    loop's. Nothing here may raise, and nothing but `flush` wait.
     """
 
     def watch(self, lane: int) -> Watch:
@@ -39,6 +39,10 @@ class Tracer(Protocol):
         """A session ended."""
         ...
 
+    def flush(self) -> None:
+        """Serving ends. This may wait a little, and is not told on the event loop's thread."""
+        ...
+
 
 class Untraced:
     """Nobody wants to know."""
@@ -59,4 +63,7 @@ class Untraced:
         return None
 
     def closed(self, session: str) -> None:
+        return None
+
+    def flush(self) -> None:
         return None
