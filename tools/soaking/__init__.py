@@ -1,0 +1,1 @@
+"""Audio of days, fed as fast as the machine allows, in parts."""

@@ -1,0 +1,126 @@
+"""What is kept between the parts of a soak, and what it says so far."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from edge_runtime.errors import ConfigError
+
+GROWTH = 1.1
+"""The cost of a hop at the end may be so many times what it was at first."""
+
+SLOPE = 1 << 20
+"""Bytes of memory an hour of audio may grow by, after the first reading of a part."""
+
+LEAST = 1.0
+"""Hours of audio below which memory still warms up, and a ratio is noise."""
+
+SPEECH = 0.1
+"""The most of a sparse soak that is speech."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a stretch of audio cost: `seconds` of it, `cpu` seconds, `updates`; memory at its end.
+
+    Memory belongs to a process, so readings of one `part` are compared.
+    """
+
+    part: int
+    seconds: float
+    cpu: float
+    updates: int
+    resident: int
+    took: float
+
+    @property
+    def hop(self) -> float:
+        """Processor seconds an update."""
+        return self.cpu / max(1, self.updates)
+
+
+@dataclass
+class State:
+    """One soak: its goal in seconds of audio, what it is made of, and all readings."""
+
+    goal: float
+    sparse: bool
+    seed: str
+    parts: int = 0
+    sessions: int = 0
+    spoken: float = 0.0
+    """Seconds of clips among what was fed."""
+    readings: list[Reading] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def fed(self) -> float:
+        """Seconds of audio that the servers took in."""
+        return sum(each.seconds for each in self.readings)
+
+    @property
+    def hop(self) -> float | None:
+        """Cost of a hop in the last hour of audio over that in the first, once there are two."""
+        first, last = _hour(self.readings), _hour(self.readings[::-1])
+        if not first or len(first) + len(last) > len(self.readings):
+            return None
+        return median(each.hop for each in last) / median(each.hop for each in first)
+
+    @property
+    def slope(self) -> float | None:
+        """Bytes an hour of audio, in the part where it is most; a part's start does not count."""
+        slopes = []
+        for part in range(1, self.parts + 1):
+            mine = [each for each in self.readings if each.part == part][1:]
+            hours = sum(each.seconds for each in mine[1:]) / 3600
+            if hours >= LEAST:
+                slopes.append((mine[-1].resident - mine[0].resident) / hours)
+        return max(slopes, default=None)
+
+    @property
+    def wrong(self) -> list[str]:
+        """What it did not reach, in words."""
+        said = list(self.errors)
+        if self.fed >= 2 * LEAST * 3600 and self.hop is not None and self.hop > GROWTH:
+            said.append(f"a hop costs {self.hop:.3f} × what it did in the first hour")
+        if self.slope is not None and self.slope > SLOPE:
+            said.append(f"memory grows by {self.slope / 2**20:.2f} MB an hour of audio")
+        return said
+
+    def write(self, path: Path) -> None:
+        """All of it and what it says, in place of what the file had."""
+        summary: dict[str, Any] = {
+            "hours": self.fed / 3600, "hop": self.hop, "slope": self.slope, "wrong": self.wrong,
+        }  # fmt: skip
+        new = path.with_name(path.name + ".new")
+        new.write_text(json.dumps({"summary": summary, **asdict(self)}, indent=1) + "\n", "utf-8")
+        os.replace(new, path)  # noqa: PTH105 – says that it replaces
+
+    @classmethod
+    def read(cls, path: Path) -> State:
+        """What `write` wrote. Raises `ConfigError`."""
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            del said["summary"]
+            said["readings"] = [Reading(**each) for each in said["readings"]]
+            return cls(**said)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigError(
+                f"{path} is not the state of a soak: {error}", "Name another file, or delete it."
+            ) from None
+
+
+def _hour(readings: list[Reading]) -> list[Reading]:
+    """As many from the beginning on as make an hour of audio, or a third of all where less."""
+    total = sum(each.seconds for each in readings)
+    taken: list[Reading] = []
+    for each in readings:
+        if sum(one.seconds for one in taken) >= min(3600.0, total / 3):
+            break
+        taken.append(each)
+    return taken
