@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -31,7 +32,6 @@ service = group("Install the server as a systemd service, remove it, ask how it 
 
 HERE = Path("/")
 _POLL = 0.25  # s
-_PATIENCE = 960.0  # s: what a first start may take, and a little
 
 _Root = Annotated[
     Path, typer.Option(metavar="DIR", help="Prepare the system in this folder; nothing starts.")
@@ -82,8 +82,7 @@ def install(
         control.systemctl("start", units.SOCKET)
         typer.echo("Next: edge-runtime listen --mic (the first client starts the server)")
         return
-    control.systemctl("restart", "--no-block", units.SERVICE)
-    found = _wait()
+    found = _started()
     typer.echo(f"serving at {found.url}")
     typer.echo(f"Next: edge-runtime listen --mic{_at(found.url)}; edge-runtime service status")
 
@@ -113,6 +112,8 @@ def uninstall(
             control.systemctl(f"--root={root}", "disable", "--quiet", *names)
     elif names:
         control.systemctl("disable", "--now", "--quiet", *names)
+        with contextlib.suppress(ServiceError):  # none of them has failed
+            control.systemctl("reset-failed", *names)
     gone = units.present(root, units.OURS.values())
     if purge:
         gone += units.present(root, [*units.drop_ins(), units.CONFIG, units.STORE])
@@ -123,7 +124,6 @@ def uninstall(
         control.remove_user(root)
     if not staged:
         control.systemctl("daemon-reload")
-        control.systemctl("reset-failed")
     typer.echo("removed" if gone else "there was nothing to remove")
     if not purge and (kept := units.present(root, [units.CONFIG, units.STORE])):
         typer.echo(f"kept: {' and '.join(map(str, kept))}, and the user {units.USER}")
@@ -196,23 +196,18 @@ def _variables(file: Path) -> dict[str, str]:
     return {row[0]: row[1].strip("\"' ") for row in rows if len(row) == 2}
 
 
-def _wait() -> Status:
-    """Until it is ready, saying what it says meanwhile. Raises `ServiceError` if it fails."""
-    began, said = time.monotonic(), None
-    while time.monotonic() - began < _PATIENCE:
-        found = control.status()
-        if found.ready:
-            return found
-        if found.failed or found.active == "failed":
-            break
-        if found.says != said:
-            said = found.says
-            _say(str(said))
+def _started() -> Status:
+    """Start it, anew where it runs, and say meanwhile what it says. Raises `ServiceError`."""
+    said = None
+    starting = subprocess.Popen(["systemctl", "restart", units.SERVICE], stderr=subprocess.DEVNULL)
+    while starting.poll() is None:
+        if (says := control.status().says) and says != said:
+            said = says
+            _say(said)
         time.sleep(_POLL)
-    else:
-        raise ServiceError(
-            f"it is not ready after {_PATIENCE:.0f} s", "See: journalctl -u edge-runtime"
-        )
+    found = control.status()
+    if found.ready:
+        return found
     _say(control.last_lines())
     raise ServiceError(
         f"it does not start: {found.failed or found.active}",
