@@ -184,6 +184,13 @@ def test_the_zone_with_the_least_room_decides():
         assert (room.zone, room.kelvin) == ("cpu", 3.0)
 
 
+def test_a_rise_that_is_over_counts_no_more():
+    recent = [Readings(2.0 * count, zones(min(50.0 + count, 80.0))) for count in range(46)]
+    room = tightest(recent)
+    assert room is not None
+    assert room.slope == 0.0
+
+
 def test_a_fall_makes_no_room():
     recent = [Readings(2.0 * count, zones(95.0 - 0.4 * count)) for count in range(16)]
     room = tightest(recent)
