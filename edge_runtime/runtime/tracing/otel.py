@@ -17,10 +17,17 @@ from edge_runtime import __version__
 from edge_runtime.audio import RATE
 from edge_runtime.decode.update import Hypothesis, Update
 from edge_runtime.decode.watch import Unwatched, Watch
+from edge_runtime.runtime.tracing.seldom import seldom
 
 Attributes = Mapping[str, str | int | float]
 
 PREFIX = "edge_runtime."
+COMPLAIN = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.sdk._shared_internal",
+)
+"""Loggers that say every few seconds that a collector is not there."""
+
 LAST = 2.0
 """Seconds that the end of a server waits for a collector."""
 
@@ -38,6 +45,8 @@ class Otel:
 
         `about` says what serves at that moment; it is part of every span.
         """
+        for name in COMPLAIN:
+            seldom(name)
         own = Resource.create({"service.name": "edge-runtime", "service.version": __version__})
         # Its end is ours to say: at the exit of the process it would wait for a dead collector.
         self._provider = TracerProvider(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import socket
 import threading
 import time
@@ -179,6 +180,24 @@ async def test_a_collector_that_fails_touches_no_caption(sdk, collector, make, h
     assert finals[0] == finals[1] != []
     assert isinstance(events[-1], Closed)
     assert took < 2.0
+
+
+async def test_a_collector_that_is_away_is_said_once(sdk, make, monkeypatch, caplog):
+    otel = importlib.import_module(OTEL)
+    monkeypatch.setattr(otel, "LAST", 0.2)
+    for name in otel.COMPLAIN:
+        logging.getLogger(name).filters.clear()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        where = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        for _ in range(2):
+            await play(make("cpu", traced(where)))
+    said = [each for each in caplog.records if each.name == otel.COMPLAIN[0]]
+    assert len(said) == 1
+    caplog.clear()
+    logging.getLogger(otel.COMPLAIN[1]).warning("once")
+    logging.getLogger(otel.COMPLAIN[1]).warning("twice")
+    assert [each.getMessage() for each in caplog.records] == ["once"]
 
 
 def test_nobody_is_told_unless_it_is_asked_for(monkeypatch):
