@@ -6,6 +6,8 @@ import asyncio
 import importlib
 import logging
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -205,6 +207,15 @@ def test_nobody_is_told_unless_it_is_asked_for(monkeypatch):
     there = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
     for off in ({"OTEL_SDK_DISABLED": "True"}, {"OTEL_TRACES_EXPORTER": "none"}):
         assert isinstance(open_tracer(Telemetry(), dict, {**there, **off}), Untraced)
+
+
+def test_the_sdk_is_not_loaded_unless_it_is_asked_for():
+    load = "import sys, edge_runtime.runtime as r; from edge_runtime.runtime.tracing import *; "
+    look = "open_tracer(r.Config().telemetry, dict, {}); print('opentelemetry' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", load + look], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "False"
 
 
 def test_without_the_extra_settings_fail_and_variables_warn(monkeypatch, caplog):
