@@ -22,6 +22,7 @@ DATA = Path(__file__).parents[4] / "shared" / "data"
 CLIPS = int(os.environ.get("PAGE_CLIPS", "0"))
 IMAGES = os.environ.get("PAGE_IMAGES", "")
 MOST_MS = 900.0
+REST = 3.0  # s that a browser takes to come to rest after its start
 
 STAMPS = """
 window.pieces = [];
@@ -45,7 +46,7 @@ async def test_the_first_caption_comes_soon_after_the_onset(server, browse, clip
                 await page.call("Page.addScriptToEvaluateOnNewDocument", source=STAMPS)
                 await page.open(f"{server.url}/")
                 await page.until("document.getElementById('state').dataset.state === 'ok'")
-                await asyncio.sleep(1.0)  # the browser has come to rest
+                await asyncio.sleep(REST)
                 await page.evaluate("document.getElementById('listen').click()")
                 shown = await page.until("window.shown")
                 pieces = await page.evaluate("pieces")
