@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
-from injection.engine import KINDS
+import aiohttp
+
+from injection.engine import KINDS, starve
 from injection.house import House, abort, finals_lost, rest, send, text, told
 
 
@@ -101,9 +105,13 @@ def engine(kind: str) -> Fault:
     """The engine fails once, at one of the session's updates or at its final."""
 
     async def fails(house: House, spoken: Spoken, chance: random.Random) -> str:
-        socket = await house.connect(partials=True)
+        partials = chance.random() < 0.7
+        socket = await house.connect(partials=partials)
         ready = await socket.receive_json()
-        house.plan.doom(house.stream(ready["resume"]), kind, chance.choice((-1, 0, 1, 2)))
+        if kind == "memory" and chance.random() < 0.5:
+            return await _starves(house, socket, ready["resume"], spoken)
+        after = chance.choice((-1, 0, 1, 2)) if partials else chance.choice((-1, 0))
+        house.plan.doom(house.stream(ready["resume"]).name, kind, after)
         async with told(socket) as reading:
             await send(socket, spoken.pcm)
             await socket.send_json({"type": "stop"})
@@ -113,14 +121,32 @@ def engine(kind: str) -> Fault:
         lost = finals_lost(events)
         if lost:
             return f"turns {lost} have no final after a failed update ({kind})"
-        return _whole(spoken, events, f"a session with a failed update ({kind})")
+        who = f"a session with a failed update ({kind})"
+        if not partials and text(events) != spoken.text:
+            return f"{who} got {text(events)!r} for {spoken.text!r}"
+        return _whole(spoken, events, who)
 
     return fails
 
 
-def _whole(spoken: Spoken, events: list[dict[str, object]], who: str) -> str:
+async def _starves(
+    house: House, socket: aiohttp.ClientWebSocketResponse, token: str, spoken: Spoken
+) -> str:
+    """There is no memory for the session's audio, so it is refused with its first piece."""
+    starve(house.stream(token).ring, house.runtime._rings)
+    house.plan.met += 1
+    async with told(socket) as reading:
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError):
+            await send(socket, spoken.pcm)
+        events = await reading
+    if not events or (events[-1]["type"], events[-1].get("code")) != ("error", "full"):
+        return f"a session without memory ended with {events[-1:]}"
+    return ""
+
+
+def _whole(spoken: Spoken, events: list[dict[str, Any]], who: str) -> str:
     """Words that are stable bind the final, so with partials a few may be others."""
-    wanted, got = spoken.text.split(), text(events).split()  # type: ignore[arg-type]
+    wanted, got = spoken.text.split(), text(events).split()
     if len(got) < 0.8 * len(wanted):
         return f"{who} got {' '.join(got)!r} for {spoken.text!r}"
     return ""

@@ -9,10 +9,12 @@ from unittest.mock import patch
 
 import numpy as np
 
+from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.decode.runner import Audio, Runner
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.errors import MemoryCapped
 from edge_runtime.runtime import decoder
+from edge_runtime.runtime.rings import Rings
 
 KINDS = ("raises", "nan", "memory")
 
@@ -61,6 +63,17 @@ def failing(plan: Plan) -> Iterator[None]:
 
     with patch.object(decoder, "Runner", Failing):
         yield
+
+
+def starve(ring: Ring, rings: Rings) -> None:
+    """Let the ring find no memory when its first audio comes."""
+    capped = MemoryCapped("injected: out of device memory", "Nothing: it is a drill.")
+
+    def claim() -> Samples:
+        with patch.object(rings, "_spare", []), patch.object(rings, "_make", side_effect=capped):
+            return rings._take(rings._device)
+
+    ring._claim = claim
 
 
 def _nan(answers: Any) -> Any:

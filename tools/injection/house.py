@@ -20,6 +20,7 @@ from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import Runtime
 from edge_runtime.server import Limits, State, create_app, hosting
 from edge_runtime.server.state import STATE
+from edge_runtime.session import Session
 from injection.engine import Plan, failing
 
 PIECE = 3200
@@ -56,9 +57,11 @@ class House:
         await socket.send_json({"type": "start", "partials": False, **start})
         return socket
 
-    def stream(self, token: str) -> str:
-        """What the lanes call the session of that resume token."""
-        return str(self.state.parking._guests[token]._stream.session.name)
+    def stream(self, token: str) -> Session:
+        """The runtime's session of that resume token."""
+        session = self.state.parking._guests[token]._stream.session  # type: ignore[attr-defined]
+        assert isinstance(session, Session)
+        return session
 
     async def say(self, pcm: bytes, **start: Any) -> tuple[list[dict[str, Any]], int | None]:
         """All of it, unpaced, then `stop`; gives every event and how the socket closed."""
@@ -121,7 +124,7 @@ async def told(
 
 async def rest(socket: aiohttp.ClientWebSocketResponse) -> list[dict[str, Any]]:
     """Every event until the socket closes."""
-    events = []
+    events: list[dict[str, Any]] = []
     while True:
         message = await asyncio.wait_for(socket.receive(), PATIENCE)
         if message.type is not aiohttp.WSMsgType.TEXT:

@@ -32,6 +32,8 @@ def measure(bench: Bench) -> None:
     with bench.server("--max-sessions", str(crowd.most)) as server:
         run = _Run(bench, server, clips, log)
         alone, spent = run.alone()
+        if bench.interrupted():
+            return
         if spent is None:
             raise EdgeRuntimeError(
                 "one stream alone ended without a final, so nothing can be foretold",
@@ -43,7 +45,7 @@ def measure(bench: Bench) -> None:
         bench.add("streams.predicted", "streams foretold from the cost of one", foretold["streams"])
         if wanted:
             run.number(wanted)
-        elif not bench.interrupted():
+        else:
             run.search(alone, foretold["streams"])
 
 

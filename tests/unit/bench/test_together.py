@@ -109,3 +109,25 @@ def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_afte
     assert bench.figures.value("streams.off") == pytest.approx(100 * abs(foretold - 5) / 5)
     assert bench.figures.value("streams.8.final.p95") == pytest.approx(1200)
     assert lines[-1]["kind"] == "result"
+
+
+def test_what_held_before_ctrl_c_is_kept(monkeypatch, house, clip, tmp_path):
+    log = tmp_path / "streams.jsonl"
+
+    async def fake(server, clips, heard, step, seed=1):
+        heard.finals += [600.0] * 3
+        heard.talks, heard.pauses = [5.0], [1.0]
+        if heard.streams == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(streams, "together", fake)
+    options = Options(crowd=Crowd(auto=True, log=log))
+    bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
+    bench.server = lambda *_: contextlib.nullcontext(house)
+    measure(bench, ["streams"], lambda name: None)
+    assert bench.interrupted()
+    assert bench.figures.value("streams") == 2
+    assert "interrupted" in bench.figures.get("streams").note
+    assert bench.figures.get("streams.off") is None
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (lines[-1]["streams"], lines[-1]["cut"], lines[-1]["held"]) == (4, True, False)
