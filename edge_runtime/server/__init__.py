@@ -29,6 +29,7 @@ from edge_runtime.server.runner import runner
 from edge_runtime.server.state import STATE, State
 from edge_runtime.server.tcp import plain_ports
 from edge_runtime.systemd.manager import Manager
+from edge_runtime.systemd.sockets import holds
 
 __all__ = ["Limits", "State", "create_app", "hosting", "serve"]
 
@@ -81,6 +82,7 @@ async def hosting(
     if certificate is not None:
         app.cleanup_ctx.append(certificate.watch)
         state.renew = certificate.refresh
+    held = holds(MAIN)  # then clients wait in systemd's queue, instead of being sent away
     sockets = listen(serving.host, serving.port, MAIN)
     running = runner(app, state)
     try:
@@ -88,12 +90,14 @@ async def hosting(
         sites: list[web.BaseSite] = [
             web.SockSite(running, socket, ssl_context=context) for socket in sockets
         ]
-        for site in sites:
+        for site in [] if held else sites:
             await site.start()
         async with own_ports(app, context) as others, plain_ports(app) as plain:
             runtime = await asyncio.to_thread(load)
             async with runtime.serving():
                 state.runtime = runtime
+                for site in sites if held else []:
+                    await site.start()
                 try:
                     async with announced(plain, state.config.dialects.wyoming_announce):
                         yield url(sockets, secure=context is not None), runtime

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 _FIRST = 3  # after standard input, output and error: sd_listen_fds(3)
+
+
+def holds(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether systemd hands over sockets called `name`, and nobody took them yet."""
+    mine = environ.get("LISTEN_PID") == str(os.getpid())
+    return mine and name in environ.get("LISTEN_FDNAMES", "").split(":")
 
 
 def handed_over(
