@@ -1,0 +1,116 @@
+# What happens in the image: each step says when it began, and the first that fails ends it.
+set -euo pipefail
+export PATH=/opt/edge-runtime/bin:$PATH HOME=/root
+
+now() { cut -d' ' -f1 /proc/uptime; }
+step() { echo; echo "== $* [at $(now) s]"; }
+show() { systemctl show edge-runtime -p "$1" --value; }
+since() { awk "BEGIN { printf \"%.1f s\", $(now) - $1 }"; }
+files() {
+    find /etc /usr /opt /var /srv -xdev \( -name __pycache__ -o -path /var/log \
+        -o -path /var/tmp -o -path /var/lib/systemd \) -prune -o -print |
+        grep -vE '^/etc/(\.pwd\.lock|(passwd|shadow|group|gshadow|subuid|subgid)-?)$' | sort
+}
+# Until it is ready after so many restarts.
+again() {
+    for ((i = 0; i < 3000; i++)); do
+        [[ "$(show NRestarts)" -ge "$1" && "$(show ActiveState)" == active ]] && return
+        sleep 0.1
+    done
+    systemctl status edge-runtime || true
+    return 1
+}
+failed() {
+    echo "== FAILED in line $1"
+    journalctl -u edge-runtime -n 40 -o cat --no-pager || true
+}
+trap 'failed $LINENO' ERR
+
+step "systemd $(systemctl --version | head -1)"
+files >/root/before
+getent passwd >/root/users
+
+step "install"
+cp -r /srv/store /var/lib/edge-runtime  # as somebody does who has pulled it as root before
+edge-runtime service install
+edge-runtime service status
+edge-runtime service status --json
+systemd-analyze security edge-runtime --no-pager | tail -1
+systemd-analyze verify edge-runtime.service edge-runtime.socket edge-runtime-build.service
+
+step "start to ready, the model in the store"
+began=$(now)
+systemctl restart edge-runtime
+echo "systemctl restart came back ready after $(since "$began")"
+
+step "captions by its port"
+edge-runtime listen --fast /srv/demo.flac
+
+step "idle beyond the watchdog's time: fed, not restarted"
+sleep 35
+echo "restarts: $(show NRestarts); last fed $(show WatchdogTimestamp), now $(date)"
+[[ "$(show NRestarts)" == 0 ]]
+
+step "reload"
+systemctl reload edge-runtime
+[[ "$(show ActiveState)" == active ]]
+
+step "the engine's threads stand still"
+began=$(now)
+python3 /srv/stick.py "$(show MainPID)" lanes &
+sleep 16
+echo "status: $(show StatusText)"
+again 1
+echo "ready again after $(since "$began"); the watchdog waits $(show WatchdogUSec)"
+journalctl -u edge-runtime -o cat --no-pager | grep -i 'watchdog' | tail -3
+
+step "the event loop stands still"
+began=$(now)
+python3 /srv/stick.py "$(show MainPID)" loop &
+again 2
+echo "ready again after $(since "$began")"
+
+step "the process is killed"
+began=$(now)
+kill -KILL "$(show MainPID)"
+again 3
+echo "ready again after $(since "$began")"
+edge-runtime listen --fast /srv/demo.flac | tail -1
+
+step "SIGTERM under load"
+for n in 1 2 3; do
+    (while edge-runtime listen --json /srv/demo.flac; do :; done) >"/root/heard-$n" 2>"/root/said-$n" &
+done
+for ((i = 0; i < 300; i++)); do [[ "$(show StatusText)" == *" 3 of 32"* ]] && break; sleep 0.1; done
+echo "status: $(show StatusText)"
+began=$(now)
+systemctl stop edge-runtime
+echo "stopped after $(since "$began"): $(show Result), exit status $(show ExecMainStatus)"
+[[ "$(show Result) $(show ExecMainStatus)" == "success 0" ]]
+wait || true
+for n in 1 2 3; do
+    echo "client $n: $(grep -c '"final"' "/root/heard-$n") finals, then $(tail -1 "/root/heard-$n")"
+    tail -1 "/root/heard-$n" | grep -q '"shutdown"'
+done
+
+step "the socket holds the port"
+edge-runtime service install --socket
+systemctl disable --quiet edge-runtime.service
+began=$(now)
+edge-runtime listen --fast /srv/demo.flac | tail -1
+echo "the first client was answered, $(since "$began") with its start; $(show StatusText)"
+
+step "what the journal has of warnings"
+journalctl -u edge-runtime -p warning -o cat --no-pager | sort | uniq -c | head -20
+
+step "uninstall"
+edge-runtime service uninstall --keep
+systemctl list-unit-files 'edge-runtime*' --no-legend | grep . && false
+edge-runtime service uninstall --purge
+diff <(files) /root/before
+echo "no file is left, none is missing"
+diff <(getent passwd) /root/users
+echo "no user is left"
+pgrep -fa 'edge-runtime serve' && false
+
+step "all of it went well"
