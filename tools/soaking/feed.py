@@ -14,6 +14,7 @@ from edge_runtime import events
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.bench.client import Playing, play
+from edge_runtime.bench.costs import busy
 from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Take
@@ -69,7 +70,7 @@ class Feed:
             repeat = chance.randint(1, self._repeats)
             playing = Playing(
                 paced=False,
-                partials=chance.random() < 0.7,
+                partials=number % 3 != 2,  # so that every hour has hops
                 words=chance.random() < 0.3,
                 endpoint_ms=chance.choice((300, 500, 500, 1000)),
                 after=chance.choice(("stop", "stop", "flush")),
@@ -85,25 +86,26 @@ class Feed:
             self._state.spoken += repeat * spoken
             self._state.errors += wrong(take)
 
-    def _now(self) -> tuple[float, float, int, float]:
-        """Seconds of audio, processor seconds, updates, and the time."""
+    def _now(self) -> tuple[float, float, float, float, float]:
+        """Seconds of audio, processor seconds, lanes' seconds on partials, these, and the time."""
         page = self._server.scrape()
         return (
             page.value("edge_runtime_audio_seconds_total") or 0.0,
             self._server.cpu() or 0.0,
-            int(page.value("edge_runtime_updates_total") or 0),
+            *busy(page, "partial"),
             time.monotonic(),
         )
 
     def _read(self) -> Reading:
         before, self._mark = self._mark, self._now()
-        audio, cpu, updates, took = (b - a for a, b in zip(before, self._mark, strict=True))
+        audio, cpu, worked, hops, took = (b - a for a, b in zip(before, self._mark, strict=True))
         assert self._server.process is not None
         reading = Reading(
             self._state.parts,
             round(audio, 2),
             round(cpu, 3),
-            int(updates),
+            round(worked, 3),
+            int(hops),
             self._server.process.memory() or 0,
             round(took, 2),
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from edge_runtime.bench import server
 from edge_runtime.bench.manifest import read
 from soaking.feed import Feed
-from soaking.state import Reading, State
+from soaking.state import Reading, State, cost
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         state.write(given.state)
         print(
             f"{state.fed / 3600:7.2f} h of {state.goal / 3600:g}, {state.sessions} sessions: "
-            f"{1000 * reading.hop:.1f} ms a hop, {reading.resident / 2**20:.0f} MB, "
+            f"{1000 * (cost([reading]) or 0.0):.1f} ms a hop, {reading.resident / 2**20:.0f} MB, "
             f"{reading.seconds / reading.took:.1f} × real time, {len(state.errors)} errors",
             flush=True,
         )

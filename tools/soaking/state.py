@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from edge_runtime.errors import ConfigError
@@ -26,22 +26,19 @@ SPEECH = 0.1
 
 @dataclass(frozen=True)
 class Reading:
-    """What a stretch of audio cost: `seconds` of it, `cpu` seconds, `updates`; memory at its end.
+    """What a stretch of audio cost: `seconds` of it, `cpu` seconds; memory at its end.
 
+    Lanes worked `busy` seconds on `hops` partials: other updates differ more with what is said.
     Memory belongs to a process, so readings of one `part` are compared.
     """
 
     part: int
     seconds: float
     cpu: float
-    updates: int
+    busy: float
+    hops: int
     resident: int
     took: float
-
-    @property
-    def hop(self) -> float:
-        """Processor seconds an update."""
-        return self.cpu / max(1, self.updates)
 
 
 @dataclass
@@ -65,11 +62,12 @@ class State:
 
     @property
     def hop(self) -> float | None:
-        """Cost of a hop in the last hour of audio over that in the first, once there are two."""
+        """Cost of a hop in the last hour of audio over that in the first, once they are two."""
         first, last = _hour(self.readings), _hour(self.readings[::-1])
         if not first or len(first) + len(last) > len(self.readings):
             return None
-        return median(each.hop for each in last) / median(each.hop for each in first)
+        before, after = cost(first), cost(last)
+        return after / before if before and after else None
 
     @property
     def slope(self) -> float | None:
@@ -113,6 +111,12 @@ class State:
             raise ConfigError(
                 f"{path} is not the state of a soak: {error}", "Name another file, or delete it."
             ) from None
+
+
+def cost(readings: Sequence[Reading]) -> float | None:
+    """Seconds of a lane a hop."""
+    hops = sum(each.hops for each in readings)
+    return sum(each.busy for each in readings) / hops if hops else None
 
 
 def _hour(readings: list[Reading]) -> list[Reading]:

@@ -20,7 +20,7 @@ MB = 2**20
 
 def readings(part, *hops, resident=400 * MB, grows=0):
     return [
-        Reading(part, 1800.0, hop * 100, 100, resident + number * grows, 60.0)
+        Reading(part, 1800.0, 99.0, hop * 100, 100, resident + number * grows, 60.0)
         for number, hop in enumerate(hops)
     ]
 
