@@ -70,7 +70,7 @@ class Feed:
             repeat = chance.randint(1, self._repeats)
             playing = Playing(
                 paced=False,
-                partials=number % 3 != 2,  # so that every hour has hops
+                partials=number % 3 != 2,
                 words=chance.random() < 0.3,
                 endpoint_ms=chance.choice((300, 500, 500, 1000)),
                 after=chance.choice(("stop", "stop", "flush")),
@@ -87,12 +87,12 @@ class Feed:
             self._state.errors += wrong(take)
 
     def _now(self) -> tuple[float, float, float, float, float]:
-        """Seconds of audio, processor seconds, lanes' seconds on partials, these, and the time."""
+        """Seconds of audio, processor seconds, lanes' seconds on updates, these, and the time."""
         page = self._server.scrape()
         return (
             page.value("edge_runtime_audio_seconds_total") or 0.0,
             self._server.cpu() or 0.0,
-            *busy(page, "partial"),
+            *busy(page, "partial", "speculative", "final"),
             time.monotonic(),
         )
 

@@ -28,7 +28,8 @@ SPEECH = 0.1
 class Reading:
     """What a stretch of audio cost: `seconds` of it, `cpu` seconds; memory at its end.
 
-    Lanes worked `busy` seconds on `hops` partials: other updates differ more with what is said.
+    Lanes worked `busy` seconds on `hops` updates. Nearly all are finals: who sends faster than it
+    is spoken has another one waiting before a partial would be due.
     Memory belongs to a process, so readings of one `part` are compared.
     """
 
