@@ -93,15 +93,22 @@ class Forms:
 
     def _blocks(self, name: str, bits: int, accuracy: int) -> Path:
         """Matrices by blocks; convolutions and the table, which are none, in 8 bits a channel."""
-        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+        from onnxruntime.quantization.matmul_nbits_quantizer import (
+            DefaultWeightOnlyQuantConfig,
+            MatMulNBitsQuantizer,
+        )
 
         logging.getLogger("onnxruntime.quantization").setLevel(logging.WARNING)
         others = [each for each, weight in self._products.items() if weight.ndim > 2]
         folder = self._written(name, [TABLE, *others])
         for path in folder.glob("*.onnx"):
             model = onnx.load(path, load_external_data=False)  # the table lies beside it, once
+            # The quantiser's own arguments are others in each release.
             quantiser = MatMulNBitsQuantizer(
-                model, bits, BLOCK, is_symmetric=True, accuracy_level=accuracy
+                model,
+                algo_config=DefaultWeightOnlyQuantConfig(
+                    BLOCK, is_symmetric=True, accuracy_level=accuracy, bits=bits
+                ),
             )
             quantiser.process()
             onnx.save(quantiser.model.model, str(path))
