@@ -85,6 +85,24 @@ async def test_partials_come_back_in_the_same_segment(make, clock) -> None:
         assert [event for event in events if isinstance(event, Partial)]
 
 
+async def test_who_was_refused_may_come_once_the_crowd_is_gone(make, clock) -> None:
+    """Nobody feeds anything then: who asks again makes it look."""
+    runtime = make("cpu")
+    async with runtime.serving():
+        ladder = runtime._crowd._ladder
+        ladder.spent(clock[0], 1000.0, partial=False)
+        ladder.level = len(STEPS) - 1
+        for _ in range(40):
+            clock[0] += 6
+            try:
+                runtime.open().stop()
+                break
+            except ServerFull:
+                continue
+        assert ladder.level == len(STEPS) - 2
+        assert 1000 < clock[0] < 1200
+
+
 async def test_a_file_that_is_sent_at_once_is_no_crowd(make, clock) -> None:
     runtime = make("cpu", Config(serving=Serving(max_sessions=2)))
     async with runtime.serving():
