@@ -15,6 +15,7 @@ from edge_runtime.events import Closed, Final
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.runtime import Options, Runtime, Stream
 from tests.fakes.lanes import FakeDevice, lost
+from tests.waiting import until
 
 Devices = dict[str, FakeDevice]
 WORDS = np.append(np.ones(40 * FRAME, np.float32), np.zeros(30 * FRAME, np.float32))
@@ -23,14 +24,6 @@ WORDS = np.append(np.ones(40 * FRAME, np.float32), np.zeros(30 * FRAME, np.float
 
 async def finals(stream: Stream) -> list[Final]:
     return [event async for event in stream if isinstance(event, Final)]
-
-
-async def until(condition) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 async def said_on(runtime: Runtime) -> list[str]:

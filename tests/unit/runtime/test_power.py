@@ -17,6 +17,7 @@ from edge_runtime.power.limits import LEVELS
 from edge_runtime.power.readings import Clock, Fan, Mode, Zone
 from edge_runtime.runtime import Options, power
 from edge_runtime.runtime.power import Governor
+from tests.waiting import until
 
 COOL = Readings(
     at=0.0,
@@ -65,14 +66,6 @@ def sensors(monkeypatch):
         return reader
 
     return say
-
-
-async def until(condition) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 def test_what_sensors_say_is_counted_and_told():

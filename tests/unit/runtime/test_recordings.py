@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 import numpy as np
 
 from edge_runtime.audio import FRAME
 from edge_runtime.events import Closed, Final
 from edge_runtime.runtime import Options
+from tests.waiting import until
 
 RECORDED = Options(partials=False, speculate=False, live=False)
 LIVE = Options(partials=False, speculate=False)
 TURN = np.append(np.full(40 * FRAME, 1.0, np.float32), np.zeros(30 * FRAME, np.float32))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 async def test_one_lane_is_left_to_those_who_speak(make, devices) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 import numpy as np
@@ -20,6 +19,7 @@ from edge_runtime.runtime.rings import Rings, ring_memory
 from tests.fakes.cuda_names import CUresult
 from tests.fakes.gpu import FakeGpu
 from tests.fakes.lanes import FakeDevice, lost
+from tests.waiting import until
 
 ONE = np.ones(1, np.float32)
 
@@ -175,11 +175,3 @@ async def test_a_session_without_memory_ends_with_that_error_and_the_others_go_o
         await again.feed(ONE)
         again.stop()
         assert [type(event) async for event in again] == [Closed]
-
-
-async def until(condition) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")

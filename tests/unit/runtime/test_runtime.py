@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from edge_runtime.events import Closed, Final, Overrun, Partial, SpeechEnd
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.runtime import Options, Runtime, Stream, decoder
 from tests.fakes.lanes import FakeRunner
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -27,14 +27,6 @@ def runtime(make) -> Runtime:
 
 def sound(frames: int, level: float) -> np.ndarray:
     return np.full(frames * FRAME, level, np.float32)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 async def until_closed(stream: Stream) -> Closed:

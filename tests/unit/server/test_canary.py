@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 
@@ -16,6 +15,7 @@ from edge_runtime.errors import DeviceError, StoreUnwritable
 from edge_runtime.runtime import load as loading
 from edge_runtime.runtime.canary import load
 from edge_runtime.server import Limits
+from tests.waiting import until
 
 BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
 
@@ -159,14 +159,6 @@ async def test_a_breach_ends_the_trial_for_good(
     again = await house(share=0.5)
     assert "there is no candidate of made-up" in (await health(again))["canary"]["ended"]
     assert (await texts(again, turn, 1)) == said[-1:]
-
-
-async def until(condition) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 async def test_a_candidate_is_let_go_with_its_last_session(

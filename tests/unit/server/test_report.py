@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from types import SimpleNamespace
 
@@ -12,6 +13,9 @@ from edge_runtime.config import Config
 from edge_runtime.server import report as room
 from edge_runtime.server.report import Report
 from edge_runtime.systemd.manager import Manager
+from tests import waiting
+
+until = functools.partial(waiting.until, seconds=3.0)
 
 
 class Said(Manager):
@@ -59,14 +63,6 @@ def state():
 def _quick(monkeypatch) -> None:
     monkeypatch.setattr(room, "_LOOK", 0.01)
     monkeypatch.setattr(room, "_SLOW", 0.1)
-
-
-async def until(condition) -> None:
-    for _ in range(300):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
 
 
 async def test_while_it_loads_more_time_is_asked_for(state) -> None:

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 
 from edge_runtime.server import Limits
+from tests.waiting import until
 
 PATH = "/v1/audio/transcriptions"
 
@@ -43,14 +44,6 @@ async def post(server, data, path=PATH, **options):
 async def error_of(server, data, **options):
     status, headers, body = await post(server, data, **options)
     return status, json.loads(body)["error"], headers
-
-
-async def until(condition):
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to that")
 
 
 async def idle(server):
