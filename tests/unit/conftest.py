@@ -19,6 +19,7 @@ from edge_runtime.device.cuda.device import CudaDevice
 from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe, recipes_folder
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.weights.base import moonshine_shapes
+from edge_runtime.runtime import load as loading
 from tests.fakes import cuda
 from tests.fakes.gpu import FakeGpu
 
@@ -140,3 +141,22 @@ def needs_rtx() -> None:
     if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
         where = f"{platform.system()} {platform.machine()}"
         pytest.skip(f"TensorRT-RTX is not installed on this {where}: pip install .[rtx]")
+
+
+class Ears:
+    """Loud is speech, at 0.95."""
+
+    open = staticmethod(lambda: 0)
+    close = staticmethod(lambda slot: None)
+
+    @staticmethod
+    def probabilities(slots, frames):
+        return [0.95 if np.abs(frame).max() > 0.1 else 0.02 for frame in frames]
+
+
+@pytest.fixture
+def loud_is_speech(made_up, made_up_store, monkeypatch) -> None:
+    """The store has no detector: any graph stands in for it, and is never run."""
+    folder = made_up_store.graphs(made_up)
+    monkeypatch.setattr(loading.Loader, "_detector", lambda self, _: folder / "embedding.onnx")
+    monkeypatch.setattr(loading.Loaded, "ears", lambda self, rows: Ears())

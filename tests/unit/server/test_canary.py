@@ -12,7 +12,6 @@ from edge_runtime.config import Canary, Computing, Config, Guarding, Serving
 from edge_runtime.decode.runner import Runner
 from edge_runtime.engines import choice, variants
 from edge_runtime.errors import DeviceError, StoreUnwritable
-from edge_runtime.runtime import load as loading
 from edge_runtime.runtime.canary import load
 from edge_runtime.server import Limits
 from tests.waiting import until
@@ -20,23 +19,7 @@ from tests.waiting import until
 BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
 
 
-class Ears:
-    """Loud is speech."""
-
-    open = staticmethod(lambda: 0)
-    close = staticmethod(lambda slot: None)
-
-    @staticmethod
-    def probabilities(slots, frames):
-        return [0.95 if np.abs(frame).max() > 0.1 else 0.02 for frame in frames]
-
-
-@pytest.fixture(autouse=True)
-def loud_is_speech(made_up, made_up_store, monkeypatch) -> None:
-    """The store has no detector: any graph stands in for it, and is never run."""
-    folder = made_up_store.graphs(made_up)
-    monkeypatch.setattr(loading.Loader, "_detector", lambda self, _: folder / "embedding.onnx")
-    monkeypatch.setattr(loading.Loaded, "ears", lambda self, rows: Ears())
+pytestmark = pytest.mark.usefixtures("loud_is_speech")
 
 
 @pytest.fixture
