@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import onnxruntime
 import pytest
@@ -24,20 +25,31 @@ def test_what_is_not_installed_is_none(monkeypatch):
     assert load("tensorrt") is None
 
 
-def test_what_does_not_load_says_why(tmp_path, monkeypatch):
+def forgotten() -> dict[str, ModuleType]:
+    """The modules of pycuda, which are not loaded any more."""
+    names = [each for each in sys.modules if each.partition(".")[0] == "pycuda"]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+@pytest.fixture
+def no_pycuda():
+    """None is loaded, and what the test loads does not stay: others take it for what is here."""
+    before = forgotten()
+    yield
+    forgotten()
+    sys.modules.update(before)
+
+
+def test_what_does_not_load_says_why(tmp_path, monkeypatch, no_pycuda):
     (tmp_path / "pycuda").mkdir()
     (tmp_path / "pycuda/__init__.py").write_text("VERSION_TEXT = '2025.1'\n")
     (tmp_path / "pycuda/driver.py").write_text("raise ImportError('libcurand.so.11')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in [each for each in sys.modules if each.partition(".")[0] == "pycuda"]:
-        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtra, match=r"libcurand\.so\.11"):
         load("pycuda")
-    monkeypatch.delitem(sys.modules, "pycuda")
+    forgotten()
     (tmp_path / "pycuda/driver.py").write_text("")
     assert load("pycuda").version == "2025.1"
-    for name in [each for each in sys.modules if each.partition(".")[0] == "pycuda"]:
-        monkeypatch.delitem(sys.modules, name)
 
 
 def test_another_name():
