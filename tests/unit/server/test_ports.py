@@ -205,9 +205,10 @@ async def test_keys_are_shown_in_each_clients_way(ported, tmp_path):
             await connect(kind)
         assert caught.value.status == 401
         for way in ways.values():
-            await connect(kind, **way)
+            await (await connect(kind, **way)).close()
     socket = await connect("whisper_live", protocols=("bearer", key))
     assert socket.protocol == "bearer"
+    await socket.close()
 
 
 async def test_they_are_off_until_they_have_a_port(house, free):
