@@ -192,7 +192,6 @@ class Runtime:
             )
         options = options or Options()
         if options.live:
-            self._give_way()  # where nobody is heard any more, nobody else would look
             self._crowd.admit()
         ring = self._rings.open(lambda: self.device)
         name = f"s{next(self._names)}"

@@ -18,6 +18,9 @@ from edge_runtime.session import Session
 
 _log = logging.getLogger(__name__)
 
+LOOK = 1.0
+"""Seconds after which all is looked at though nobody says anything: a crowd may have gone."""
+
 CATCH_UP = 8
 """Frames of one stream that the voice detector judges in one go when it is behind."""
 
@@ -68,8 +71,11 @@ class Hearing:
 
     async def _listen(self) -> None:
         """Judge every frame that is due, then look what to decode."""
+        loop = asyncio.get_running_loop()
         while True:
+            later = loop.call_later(LOOK, self._due.set)
             await self._due.wait()
+            later.cancel()
             self._due.clear()
             while batch := [each for each in self._streams.values() if each.session.due]:
                 await self._hear(batch)

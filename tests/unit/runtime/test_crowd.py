@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from edge_runtime.config import Config, Serving
 from edge_runtime.errors import ServerFull
 from edge_runtime.events import Final, Partial
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.runtime import Options, crowd
+from edge_runtime.runtime import Options, crowd, hearing
 from edge_runtime.runtime.ladder import STEPS
+from tests.waiting import until
 
 SPOKEN = np.full(40 * FRAME, 1.0, np.float32)
 SPEAKS = Options(speculate=False)  # what is decoded early in a pause is shown, too
@@ -24,7 +26,8 @@ SILENCE = np.zeros(30 * FRAME, np.float32)
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that crowds see, settable."""
     now = [1000.0]
-    monkeypatch.setattr(crowd.time, "monotonic", lambda: now[0])
+    # Of that module alone: asyncio's clock goes on.
+    monkeypatch.setattr(crowd, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -85,22 +88,25 @@ async def test_partials_come_back_in_the_same_segment(make, clock) -> None:
         assert [event for event in events if isinstance(event, Partial)]
 
 
-async def test_who_was_refused_may_come_once_the_crowd_is_gone(make, clock) -> None:
-    """Nobody feeds anything then: who asks again makes it look."""
+async def test_all_is_as_usual_once_the_crowd_is_gone(make, clock, monkeypatch) -> None:
+    """Nobody feeds anything then, or even asks to come in."""
+    monkeypatch.setattr(hearing, "LOOK", 0.01)
     runtime = make("cpu")
     async with runtime.serving():
         ladder = runtime._crowd._ladder
         ladder.spent(clock[0], 1000.0, partial=False)
         ladder.level = len(STEPS) - 1
-        for _ in range(40):
-            clock[0] += 6
-            try:
-                runtime.open().stop()
-                break
-            except ServerFull:
-                continue
-        assert ladder.level == len(STEPS) - 2
-        assert 1000 < clock[0] < 1200
+        with pytest.raises(ServerFull):
+            runtime.open()
+
+        def later() -> bool:
+            clock[0] += 1
+            return ladder.level == 0
+
+        await until(later)
+        assert 1000 < clock[0] < 1300
+        assert "edge_runtime_load_level 0.0" in runtime.metrics.text().decode()
+        runtime.open().stop()
 
 
 async def test_a_file_that_is_sent_at_once_is_no_crowd(make, clock) -> None:
