@@ -6,7 +6,7 @@ from edge_runtime.bench.figure import Target
 
 TARGETS = (
     Target("tokens.fp32.different", "≤", 0),
-    Target("wer.apart", "≤", 0.2, "points"),
+    Target("wer.fp16.apart", "≤", 0.2, "points"),
     Target("encode.fp16.p50", "≤", 0.6, "ms"),
     Target("check.fp16.p50", "≤", 0.4, "ms"),
     Target("step.fp16.p50", "≤", 200, "µs"),

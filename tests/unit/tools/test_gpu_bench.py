@@ -167,7 +167,7 @@ def test_figures_go_out_and_come_back_with_their_targets():
     text = console.export_text()
     assert "MISSED" in text
     assert "start: no weights" in text
-    assert "not measured: tokens.fp32.different, wer.apart, check.fp16.p50" in text
+    assert "not measured: tokens.fp32.different, wer.fp16.apart, check.fp16.p50" in text
 
 
 def test_a_row_that_fails_costs_no_other_and_all_is_saved_at_once(options, monkeypatch, capsys):

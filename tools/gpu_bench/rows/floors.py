@@ -13,6 +13,7 @@ from edge_runtime.device.cuda.module import Module
 from edge_runtime.device.cuda.nvrtc import compiled
 from edge_runtime.device.cuda.status import check
 from edge_runtime.engines.recipe import MoonshineArchitecture, MoonshineRecipe, load_recipe
+from edge_runtime.engines.variant import INT8
 from gpu_bench import timing
 from gpu_bench.bench import Bench
 from gpu_bench.rows.passes import Work
@@ -40,18 +41,21 @@ class Moved:
         return f"{parts} MB"
 
 
-def moved(shape: MoonshineArchitecture, itemsize: int, frames: int) -> Moved:
+def moved(
+    shape: MoonshineArchitecture, itemsize: int, frames: int, weights: int = 0, table: int = 0
+) -> Moved:
     """Of a step against `frames` of memory, everything read once, the caches written as well.
 
-    Heads as wide as the model has them: that engines pad them is not the work's fault.
+    `weights` and `table` are the bytes of one of theirs, where they are not `itemsize`. Heads as
+    wide as the model has them: that engines pad them is not the work's fault.
     """
     width, inner, layers = shape.width, shape.decoder_mlp, shape.decoder_layers
     heads = shape.heads * shape.head_dim
     layer = 6 * width * heads + 2 * width * inner + inner * width + 2 * inner + 4 * width
     cache = 2 * layers * heads * shape.past
     return Moved(
-        weights=itemsize * (layers * layer + width),
-        table=itemsize * shape.vocabulary * width,
+        weights=(weights or itemsize) * (layers * layer + width),
+        table=(table or itemsize) * shape.vocabulary * width,
         cache=2 * itemsize * cache,
         memory=itemsize * 2 * layers * heads * frames,
     )
@@ -69,7 +73,14 @@ def measure(bench: Bench) -> None:
         # A pass that was not timed yet is captured by this.
         own.passing(own.step)()
         own.lane.stream.synchronize()
-        size = moved(recipe.architecture, own.lane.chain.dtype.itemsize, own.frames)
+        chain = own.lane.chain
+        size = moved(
+            recipe.architecture,
+            chain.dtype.itemsize,
+            own.frames,
+            weights=1 if precision == INT8 else 0,
+            table=chain.table.dtype.itemsize,
+        )
         _floors(bench, precision, size, speed, own.nodes(own.step))
 
 

@@ -8,6 +8,8 @@ from functools import partial
 
 from edge_runtime.decode.passes import Pass
 from edge_runtime.device.base import Call
+from edge_runtime.engines.engine import engines
+from edge_runtime.engines.store import Store
 from gpu_bench import timing
 from gpu_bench.bed import Bed
 from gpu_bench.bench import Bench
@@ -87,6 +89,8 @@ def _passes(bench: Bench, precision: str) -> None:
     )  # fmt: skip
     _one(bench, own, f"step.{precision}", "one step", own.passing(step), step, "us")
     work(bench, precision)
+    if bench.options.device == "tensorrt":
+        _bytes(bench, precision)
     if chain.has_own:
         _tiles(bench, own, precision)
     if chain.device.chained > 1:
@@ -95,6 +99,24 @@ def _passes(bench: Bench, precision: str) -> None:
             bench, own, f"chain.{precision}", f"{many.steps} steps in one graph",
             own.passing(many), many, "us",
         )  # fmt: skip
+
+
+def _bytes(bench: Bench, precision: str) -> None:
+    """What the newest engine of that precision takes: its plans and its table."""
+    found = [
+        each for each in engines(Store(), bench.options.model) if each.info.precision == precision
+    ]
+    folder = max(found, key=lambda each: each.info.built).folder
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.glob("*.plan"))}
+    sizes["table.npy"] = (folder / "table.npy").stat().st_size
+    told = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.items())
+    bench.add(
+        f"bytes.{precision}",
+        f"{precision}: bytes of the engine's plans and table",
+        sum(sizes.values()) / 1e6,
+        "MB",
+        told,
+    )
 
 
 def _tiles(bench: Bench, own: Work, precision: str) -> None:

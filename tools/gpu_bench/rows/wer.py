@@ -1,4 +1,4 @@
-"""Word errors of whole utterances, float16 against float32."""
+"""Word errors of whole utterances, narrower precisions against float32."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ def measure(bench: Bench) -> None:
             "%",
             f"{score.errors} of {score.words} words, {len(clips)} clips",
         )
-    if {"fp16", "fp32"} <= scores.keys():
-        half, full = scores["fp16"], scores["fp32"]
+    full = scores.get("fp32")
+    for precision in bench.precisions:
+        if precision == "fp32" or full is None or precision not in scores:
+            continue
+        score = scores[precision]
         bench.add(
-            "wer.apart",
-            "WER of float16 and float32 apart",
-            abs(half.rate - full.rate),
+            f"wer.{precision}.apart",
+            f"WER of {precision} and fp32 apart",
+            abs(score.rate - full.rate),
             "points",
-            f"{half.errors - full.errors:+} words",
+            f"{score.errors - full.errors:+} words",
         )
