@@ -10,12 +10,12 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from edge_runtime.cli import catalogue
 from edge_runtime.engines.pull import Pulled, Step
 from edge_runtime.engines.pull import pull as bring
 from edge_runtime.engines.recipe import load_recipe
-from edge_runtime.engines.store import Store, Stored
+from edge_runtime.engines.store import Store
 
 EXAMPLES = """\
 edge-runtime pull moonshine-tiny-en              the default model, and the voice detector
@@ -46,7 +46,7 @@ def pull(
     """Fetch a model's weights, check them, and make the graphs that devices run."""
     store = Store()
     if listing:
-        _list(store, as_json)
+        catalogue.show(store, as_json=as_json)
         return
     if not models:
         raise typer.BadParameter(
@@ -116,39 +116,3 @@ class _Bars:
             total=step.total or None,
             amount=amount,
         )
-
-
-def _list(store: Store, as_json: bool) -> None:
-    rows = [_row(stored) for stored in store.listing()]
-    if as_json:
-        for row in rows:
-            typer.echo(msgspec.json.encode(row))
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("model", "family", "languages", "licence", "state", "size", "WER %"):
-        table.add_column(heading, no_wrap=heading == "model")
-    for row in rows:
-        size = f"{row['megabytes']} MB" if row["megabytes"] else "-"
-        told = (row["model"], row["family"], ", ".join(row["languages"]), row["licence"])
-        table.add_row(*told, row["state"], size, str(row["wer"] or "-"))
-    console = Console()
-    console.print(table)
-    console.print(f"Store: {store.root}", highlight=False, soft_wrap=True)
-
-
-def _row(stored: Stored) -> dict[str, Any]:
-    recipe, weights = stored.recipe, stored.weights
-    # The first figure of a recipe is that of the graphs we make from it.
-    expected = recipe.expected[0] if recipe.expected else None
-    return {
-        "model": recipe.name,
-        "family": recipe.family,
-        "languages": recipe.languages,
-        "licence": recipe.licence,
-        "state": stored.state,
-        "source": weights.source if weights else None,
-        "megabytes": round(weights.size / 1e6, 1) if weights else None,
-        "graphs": stored.graphs,
-        "wer": expected.wer if expected else None,
-        "wer_set": expected.set if expected else None,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import hashlib
 from pathlib import Path
@@ -77,6 +78,20 @@ class Expected(_Record, frozen=True, kw_only=True):
     source: str
 
 
+class Verified(_Record, frozen=True, kw_only=True):
+    """What of this model was run by those who wrote the recipe, on which `device`, and when.
+
+    `what` is short, for a list: "130 clips". A recipe without one was not run here.
+    """
+
+    what: Annotated[str, msgspec.Meta(min_length=1, max_length=60)]
+    device: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+    date: datetime.date
+
+    def __str__(self) -> str:
+        return f"{self.what}, {self.device}, {self.date.isoformat()}"
+
+
 class Buckets(_Record, frozen=True, kw_only=True):
     """The shapes graphs run at, ascending: what is asked for is padded to the next one."""
 
@@ -145,17 +160,23 @@ class SileroArchitecture(_Record, frozen=True, kw_only=True):
 
 
 class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
-    """What every model's recipe says; the family decides the rest."""
+    """What every model's recipe says; the family decides the rest.
+
+    `streaming`: a "re-encoding" model hears the whole segment again at each update, one of "true
+    streaming" hears each sound once, and keeps state for each session; "stateful" is a voice
+    detector. Of `expected` the first is that of the graphs that are made of the recipe.
+    """
 
     name: Name
     title: str
     publisher: str
     languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     licence: str
-    streaming: Literal["re-encoding", "stateful"]
+    streaming: Literal["re-encoding", "true streaming", "stateful"]
     sources: Sources
     requires: tuple[Name, ...] = ()
     expected: tuple[Expected, ...] = ()
+    verified: tuple[Verified, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sources.named():
@@ -165,6 +186,12 @@ class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
     def family(self) -> str:
         """What kind of model it is: the exporter goes by this."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the weights as they come from the first source, where the recipe tells."""
+        sizes = [file.size for file in next(iter(self.sources.named().values())).files]
+        return sum(size for size in sizes if size) if all(sizes) else None
 
     @property
     def hash(self) -> str:

@@ -50,12 +50,16 @@ Progress = Callable[[str, int, int], None]
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """One model as the store has it: its weights, if whole, and the folders of its graphs."""
+    """One model as the store has it: its weights, if whole, and the folders of its graphs.
+
+    `size` is bytes of all that the store has of it: weights, graphs, engines and variants.
+    """
 
     recipe: AnyRecipe
     state: Literal["absent", "damaged", "no graphs", "ready"]
     weights: Manifest | None
     graphs: tuple[str, ...]
+    size: int = 0
 
 
 class Store:
@@ -129,15 +133,20 @@ class Store:
 
     def _stored(self, recipe: AnyRecipe) -> Stored:
         graphs = tuple(folder.name for folder in self._graph_folders(recipe.name))
+        size = self.size(recipe.name)
         try:
             weights = self._checked(self.root / recipe.name / "weights", recipe.name)
             current = self.fingerprint(recipe, "fp32")
         except ModelMissing:
-            return Stored(recipe, "absent", None, graphs)
+            return Stored(recipe, "absent", None, graphs, size)
         except ModelDamaged:
-            return Stored(recipe, "damaged", None, graphs)
+            return Stored(recipe, "damaged", None, graphs, size)
         state: Literal["ready", "no graphs"] = "ready" if current in graphs else "no graphs"
-        return Stored(recipe, state, weights, graphs)
+        return Stored(recipe, state, weights, graphs, size)
+
+    def size(self, name: str) -> int:
+        """Bytes of all that the store has of a model."""
+        return sum(path.stat().st_size for path in (self.root / name).rglob("*") if path.is_file())
 
     @contextlib.contextmanager
     def lock(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
