@@ -16,6 +16,7 @@ from edge_runtime.audio.ring import Samples
 from edge_runtime.bench import energy
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.bench.take import Arrival, Take
+from edge_runtime.config import key
 from edge_runtime.errors import EdgeRuntimeError
 
 PIECE = RATE // 10  # 100 ms
@@ -167,13 +168,16 @@ async def play(
     try:
         async with (
             aiohttp.ClientSession() as session,
-            session.ws_connect(url, max_msg_size=0) as socket,
+            session.ws_connect(url, max_msg_size=0, headers=key.shown()) as socket,
         ):
             await socket.send_str(events.encode(start).decode())
             listener.began = asyncio.get_running_loop().time()
             hearing = asyncio.create_task(listener.listen(socket))
             sending = asyncio.create_task(_send(socket, pcm, playing, listener))
             await _both(hearing, sending)
+    except aiohttp.WSServerHandshakeError as error:
+        fix = key.MISSING if error.status == 401 else "Check --url."
+        raise EdgeRuntimeError(f"{url} answers {error.status}", fix) from None
     except aiohttp.ClientError as error:
         raise EdgeRuntimeError(
             f"no stream at {url}: {error}", "Start `edge-runtime serve`, or leave --url out."

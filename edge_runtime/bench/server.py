@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from edge_runtime.bench.process import Process
 from edge_runtime.bench.scrape import Scrape
+from edge_runtime.config import key
 from edge_runtime.errors import DeviceError
 
 _PATIENCE = 120.0  # seconds until /readyz must answer
@@ -58,7 +59,8 @@ class Server:
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    request = urllib.request.Request(url, headers=key.shown())
+    with urllib.request.urlopen(request, timeout=5) as answer:
         return str(answer.read().decode())
 
 

@@ -23,7 +23,8 @@ edge-runtime bench clips/manifest.tsv --rows whole,ready     two rows
 edge-runtime bench clips/manifest.tsv --peer moonshine-voice side by side, from a checkout
 edge-runtime bench clips/manifest.tsv --json figures.json    figures for a file as well
 edge-runtime bench clips/manifest.tsv --streams auto         streams that keep finals in time
-edge-runtime bench clips/manifest.tsv --streams 8 --rows streams   what eight of them meet"""
+edge-runtime bench clips/manifest.tsv --streams 8 --rows streams   what eight of them meet
+EDGE_RUNTIME_KEY=er_… edge-runtime bench clips/manifest.tsv --url wss://jetson.local:8765/v1/stream"""
 
 
 def bench(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 
 import aiohttp
 import msgspec
@@ -16,6 +15,7 @@ from edge_runtime.audio.ring import Samples
 from edge_runtime.audio.source import Source
 from edge_runtime.cli.live import View
 from edge_runtime.cli.pump import pump, stopped_by_ctrl_c
+from edge_runtime.config import key
 from edge_runtime.errors import EdgeRuntimeError, ServerUnreachable
 
 
@@ -35,7 +35,7 @@ def converse(
 async def _converse(url: str, start: events.Start, source: Source, view: View, paced: bool) -> None:
     async with aiohttp.ClientSession() as http:
         try:
-            socket = await http.ws_connect(url, max_msg_size=0, headers=_key())
+            socket = await http.ws_connect(url, max_msg_size=0, headers=key.shown())
         except aiohttp.WSServerHandshakeError as error:
             raise _refused(url, error.status) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -55,14 +55,9 @@ async def _converse(url: str, start: events.Start, source: Source, view: View, p
                     await sending
 
 
-def _key() -> dict[str, str]:
-    key = os.environ.get("EDGE_RUNTIME_KEY")
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
 def _refused(url: str, status: int) -> ServerUnreachable:
     fixes = {
-        401: "Give a key: EDGE_RUNTIME_KEY=er_… (on the server: edge-runtime keys add NAME).",
+        401: key.MISSING,
         429: "Wait a minute, or close other sessions.",
     }
     said = "wants a key, or another one" if status == 401 else f"answers {status}"

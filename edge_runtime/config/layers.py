@@ -52,15 +52,17 @@ def load(
         named = _microphones(tables.pop("microphones", {}), str(place))
         config = _given(msgspec.structs.replace(config, microphones=named), tables, str(place))
     # short names first, so that the full name of a key has the last word
-    for name in sorted(environ, key=lambda name: (_is_full(name), name)):
-        if name.startswith(PREFIX) and name not in RESERVED:
-            table, key = _variable(name)
-            config = _given(config, {table: {key: environ[name]}}, name, strict=False)
-    for name, value in (options or {}).items():
-        if value is not None:
-            table, _, key = name.rpartition(".")
-            config = _given(config, {table or "serving": {key: value}}, f"option {key}")
-    return config
+    variables = sorted(environ, key=lambda name: (_is_full(name), name))
+    config = _together(
+        config,
+        (
+            (name, *_variable(name), environ[name])
+            for name in variables
+            if name.startswith(PREFIX) and name not in RESERVED
+        ),
+        strict=False,
+    )
+    return _together(config, (_option(*each) for each in (options or {}).items()))
 
 
 def unset(config: Config, settings: Mapping[str, float]) -> dict[str, float]:
@@ -74,10 +76,11 @@ def suited(config: Config, settings: Mapping[str, float], place: str) -> Config:
     `settings` maps "table.key" to a value, and comes from `place`. Raises `ConfigError` for a key
     that there is not, or a value out of its range.
     """
+    tables: dict[str, dict[str, float]] = {}
     for name, value in unset(config, settings).items():
         table, _, key = name.partition(".")
-        config = _merged(config, {table: {key: value}}, place)
-    return config
+        tables.setdefault(table, {})[key] = value
+    return _merged(config, tables, place)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -138,6 +141,29 @@ def _variable(name: str) -> tuple[str, str]:
     short = [key.upper() for key in Serving.__struct_fields__]
     hint = nearest(name.removeprefix(PREFIX), full + short)
     raise ConfigError(f"unknown variable {name}", f"After {PREFIX}: {hint}")
+
+
+def _option(name: str, value: object) -> tuple[str, str, str, object]:
+    table, _, key = name.rpartition(".")
+    return f"option {key}", table or "serving", key, value
+
+
+def _together(
+    config: Config, settings: Iterable[tuple[str, str, str, object]], *, strict: bool = True
+) -> Config:
+    """`config` with settings of one origin, each (place, table, key, value); `None` is none.
+
+    Those of a table are checked beside each other: some are right only together.
+    """
+    tables: dict[str, dict[str, object]] = {}
+    places: dict[str, list[str]] = {}
+    for place, table, key, value in settings:
+        if value is not None:
+            tables.setdefault(table, {})[key] = value
+            places.setdefault(table, []).append(place)
+    for table, keys in tables.items():
+        config = _given(config, {table: keys}, ", ".join(places[table]), strict)
+    return config
 
 
 def _records(config: Config) -> dict[str, msgspec.Struct]:

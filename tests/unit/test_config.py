@@ -109,6 +109,17 @@ def test_every_key_is_a_variable(table, key):
         load(environ={f"EDGE_RUNTIME_{table}_{key}".upper(): wrong})
 
 
+def test_variables_and_options_that_are_right_only_together_are_taken():
+    names = "EDGE_RUNTIME_LISTENING_CAP_MS", "EDGE_RUNTIME_LISTENING_SEARCH_MS"
+    read = load(environ=dict(zip(names, ("3000", "1000"), strict=True)))
+    assert (read.listening.cap_ms, read.listening.search_ms) == (3000, 1000)
+    given = {"listening.cap_ms": 3000, "listening.search_ms": 1000}
+    assert load(environ={}, options=given) == read
+    assert suited(Config(), given, "here").listening == read.listening
+    with pytest.raises(ConfigError, match=f"{names[0]}, {names[1]}: .*search_ms"):
+        load(environ=dict.fromkeys(names, "3000"))
+
+
 def test_other_programs_variables_are_none_of_ours():
     environ = {
         "PORT": "1", "EDGE_RUNTIME_STORE": "/x", "EDGE_RUNTIME_DEBUG": "1", "EDGE": "2",

@@ -18,7 +18,8 @@ CLIP = np.full(4000, 0.25, np.float32)  # 0.25 s: pieces of 1600, 1600 and 800 s
 class Script:
     """Answers `start` with `ready`, notes messages, closes after `stop`; a turn if asked."""
 
-    def __init__(self, *, close_turn_after=None, error=False):
+    def __init__(self, *, close_turn_after=None, error=False, key=None):
+        self.key = key
         self.requests = []
         self.audio = []
         self._close_turn_after = close_turn_after
@@ -28,6 +29,8 @@ class Script:
         await socket.send_str(events.encode(event).decode())
 
     async def handle(self, request):
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            raise web.HTTPUnauthorized
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         async for message in socket:
@@ -154,6 +157,15 @@ async def test_an_error_event_is_raised_with_its_fix(serve):
 async def test_no_server_is_told():
     with pytest.raises(EdgeRuntimeError, match="Start `edge-runtime serve`"):
         await play("ws://127.0.0.1:9/v1/stream", "clip", CLIP)
+
+
+async def test_a_server_that_wants_a_key_gets_that_of_the_environment(serve, monkeypatch):
+    url = await serve(Script(key="er_x"))
+    with pytest.raises(EdgeRuntimeError, match=r"answers 401.*EDGE_RUNTIME_KEY"):
+        await play(url, "clip", CLIP, Playing(paced=False, after="stop"))
+    monkeypatch.setenv("EDGE_RUNTIME_KEY", "er_x")
+    take = await play(url, "clip", CLIP, Playing(paced=False, after="stop"))
+    assert type(take.arrivals[-1].event) is events.Closed
 
 
 async def test_a_server_that_never_flushes_is_told(serve, monkeypatch):

@@ -27,6 +27,7 @@ def health() -> Iterator[dict[str, object]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            told["shown"] = self.headers["Authorization"]
             known = self.path == "/healthz" and "told" in told
             body = json.dumps(told.get("told")).encode()
             self.send_response(200 if known else 404)
@@ -71,6 +72,13 @@ def test_each_form_that_served_is_noted_once(bench, health) -> None:
         "server: tiny on cpu, int8, variant a1b2, forced",
         "server: tiny on cpu, fp32 (the calibrated model is not used: It differs.)",
     ]
+
+
+def test_health_is_asked_for_with_the_key_of_the_environment(bench, health, monkeypatch) -> None:
+    monkeypatch.setenv("EDGE_RUNTIME_KEY", "er_x")
+    with bench.server():
+        pass
+    assert health["shown"] == "Bearer er_x"
 
 
 @pytest.mark.parametrize("told", [None, [], {"status": "ok"}])
