@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,11 @@ from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Metrics, RuntimeMetrics
-from edge_runtime.runtime.crowd import Crowd
+from edge_runtime.runtime.commons import Commons, Urgency
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Result, Task
 from edge_runtime.runtime.hearing import Hearing
 from edge_runtime.runtime.load import Loaded, Loader
-from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.runtime.tracing import Tracer, open_tracer
@@ -61,10 +59,12 @@ class Runtime:
         metrics: RuntimeMetrics | None = None,
         trial: Variant | None = None,
         tracer: Tracer | None = None,
+        commons: Commons | None = None,
     ) -> None:
         """Of the active model, or of the variant on `trial`; `tracer` is told what takes time.
 
-        Without one that is the collector that settings or variables name, or nobody.
+        Without one that is the collector that settings or variables name, or nobody. `commons` is
+        what it shares with other runtimes of this process.
 
         Raises what `load` raises: a missing or damaged model, an unusable device.
         """
@@ -82,9 +82,7 @@ class Runtime:
         )
         self._tracer: Tracer = tracer or open_tracer(config.telemetry, self._described)
         self._decoder = Decoder(loader, config.computing, self.metrics, self._tracer)
-        self._governor = Governor(config.power, self.metrics.power)
-        self._governs = True
-        self._crowd = Crowd(config.updating, self.metrics.load)
+        self._share(commons or Commons(config, self.metrics))
         self._pace = 1.0
         self._suited()  # what cannot be said of any configuration is said before there is a session
         self.loaded.served.tell(config)
@@ -93,7 +91,6 @@ class Runtime:
         # Room for the longest segment that may wait, and for what comes meanwhile.
         ring = max(RING_SECONDS * RATE, 2 * size.samples)
         self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
-        self._names = itertools.count(1)
         self._hearing: Hearing | None = None
 
     @property
@@ -160,8 +157,11 @@ class Runtime:
         self._decoder.share = share
 
     def follow(self, other: Runtime) -> None:
-        """Give way to heat with `other`, on the same board: its sensors are looked at once."""
-        self._governor, self._governs = other._governor, False
+        """Share heat, speakers and cores with `other`, on the same board."""
+        self._share(other._commons)
+
+    def _share(self, commons: Commons) -> None:
+        self._commons, self._governor, self._crowd = commons, commons.governor, commons.crowd
 
     def forget(self) -> None:
         """Let go of the model and of all memory, for good, once it does not serve any more.
@@ -194,7 +194,7 @@ class Runtime:
         if options.live:
             self._crowd.admit()
         ring = self._rings.open(lambda: self.device)
-        name = f"s{next(self._names)}"
+        name = f"s{next(self._commons.names)}"
         config = fitting(self._suited(), self.loaded.size.samples)
         session = Session(name, self.loaded.model, config, options, ring)
         session.pace(self._pace)
@@ -223,22 +223,20 @@ class Runtime:
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
         await self._decoder.start(
-            self._delivered, self._given_back, self._dispatch, self._keeps_warm
+            self._delivered, self._given_back, self._commons.dispatch, self._keeps_warm
         )
         self._left = asyncio.Event()  # one for each loop that serves, as is the hearing
         hearing = self._hearing = Hearing(
             self._ears, self._streams, self._settle, self._give_up, self._tracer
         )
-        watching = asyncio.create_task(self._governor.run()) if self._governs else None
         try:
-            async with hearing.running():
-                try:
-                    yield self
-                finally:
-                    self._hearing = None
+            with self._commons.shared(self):
+                async with hearing.running():
+                    try:
+                        yield self
+                    finally:
+                        self._hearing = None
         finally:
-            if watching is not None:
-                watching.cancel()
             await self._decoder.stop()
             for stream in list(self._streams.values()):
                 stream.put(stream.session.abandon("shutdown"))
@@ -267,23 +265,19 @@ class Runtime:
         """Carry out what clients asked for, those too who wait while others are heard."""
         for stream in list(self._streams.values()):
             self._after(stream)
-        self._give_way()
-        self._dispatch()
+        self._commons.give_way()
+        self._commons.dispatch()
 
-    def _give_way(self) -> None:
-        """Pace everybody by the board's heat and by how many speak."""
-        for said in self._crowd.look(self._streams.values(), self._lanes):
+    def pace(self, hop: float) -> None:
+        """Let partials come `hop` times as seldom."""
+        if hop != self._pace:
+            self._pace = hop
             for stream in self._streams.values():
-                stream.put([said])
-        pace = max(self._governor.limits.hop, self._crowd.hop)
-        if pace != self._pace:
-            self._pace = pace
-            for stream in self._streams.values():
-                stream.session.pace(pace)
+                stream.session.pace(hop)
 
     # -- decoding
 
-    def _dispatch(self) -> None:
+    def dispatch(self) -> None:
         """Give idle lanes the most urgent updates: finals first, then the longest not served.
 
         Segments of recordings wait their turn among partials, and while somebody speaks, one
@@ -291,14 +285,9 @@ class Runtime:
         """
         while True:
             now = time.perf_counter()
-            room = self._room_for_recordings()
             # All of them, also while no lane is idle: how long each waits is counted from here.
-            wanting = [
-                (wanted if stream.live else Purpose.PARTIAL, stream.served_at, stream)
-                for stream in self._streams.values()
-                if (wanted := stream.wants(now)) is not None and (stream.live or room)
-            ]
-            if not wanting or self._lanes_left <= 0:
+            wanting = self._wanting(now)
+            if not wanting or self._commons.left(self) <= 0:
                 return
             stream = min(wanting, key=lambda each: each[:2])[2]
             update = stream.session.take()
@@ -306,26 +295,47 @@ class Runtime:
             audio = stream.session.ring.pieces(update.start, update.end)
             self._decoder.submit(Task(stream, update, audio, stream.served(now)))
 
-    @property
-    def _lanes(self) -> int:
-        """Lanes that may work at a time: all of them, or what a hot board leaves."""
-        return self._governor.limits.most(self._decoder.idle + len(self._decoder.flying))
+    def urgency(self) -> Urgency | None:
+        """Of what waits most urgently; None where nothing does."""
+        return min((each[:2] for each in self._wanting(time.perf_counter())), default=None)
+
+    def _wanting(self, now: float) -> list[tuple[Purpose, float, Stream]]:
+        room = self._room_for_recordings()
+        return [
+            (wanted if stream.live else Purpose.PARTIAL, stream.served_at, stream)
+            for stream in self._streams.values()
+            if (wanted := stream.wants(now)) is not None and (stream.live or room)
+        ]
 
     @property
-    def _lanes_left(self) -> int:
-        """How many more of them may be given work now."""
-        decoder = self._decoder
-        return min(decoder.idle, self._lanes - len(decoder.flying))
+    def streams(self) -> Collection[Stream]:
+        """Those that are open."""
+        return self._streams.values()
+
+    @property
+    def free(self) -> int:
+        """Lanes that wait for a task."""
+        return self._decoder.idle
+
+    @property
+    def flying(self) -> Collection[Task]:
+        """The tasks that lanes are at."""
+        return self._decoder.flying
+
+    @property
+    def cores(self) -> int:
+        """Cores that its lanes share with those of other models; none on a GPU."""
+        return self.loaded.device.lanes if self.loaded.on_cpu else 0
 
     def _keeps_warm(self) -> bool:
         """Whether there is anybody to be quick for, and no heat to spare."""
         return bool(self._streams) and not self._governor.limits.level
 
     def _room_for_recordings(self) -> bool:
-        if not any(stream.live for stream in self._streams.values()):
+        commons = self._commons
+        if not any(stream.live for stream in commons.streams):
             return True
-        flying = self._decoder.flying
-        return sum(not task.owner.live for task in flying) < max(1, self._lanes - 1)
+        return sum(not task.owner.live for task in commons.flying) < max(1, commons.lanes - 1)
 
     def _delivered(self, task: Task, result: Result) -> None:
         stream: Stream = task.owner
@@ -347,7 +357,7 @@ class Runtime:
                 self._give_up(stream, error)
             self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
-        self._dispatch()
+        self._commons.dispatch()
 
     def _given_back(self, task: Task) -> None:
         stream: Stream = task.owner
