@@ -21,6 +21,9 @@ from edge_runtime.errors import EdgeRuntimeError
 
 PIECE = RATE // 10  # 100 ms
 FLUSH_SECONDS = 60.0
+UNPACED_SECONDS = 900.0
+"""The same where minutes of audio wait in sockets between client and server."""
+
 Watch = Callable[[Arrival], None]
 After = Literal["silence", "stop", "flush"]
 
@@ -29,14 +32,14 @@ After = Literal["silence", "stop", "flush"]
 class Playing:
     """How a clip is played.
 
-    `paced`: piece i is sent 0.1 × (i + 1) seconds after the start, as a
+    `paced`: piece i of 100 ms is sent 0.1 × (i + 1) seconds after the start, as a
     microphone would have it, on a schedule that does not drift; otherwise as
     fast as the server reads. `after` the last sample: digital silence, then
     `stop`; or `stop`, or `flush` and then `stop`, at once. Paced silence goes on
     until the turn is closed, `patience` seconds at most; unpaced, when the
     client is ahead of the events, it is the endpoint's length and half a second,
     so that what is sent does not depend on timing. The clip is played `repeat`
-    times in a row.
+    times in a row, in messages of `piece` samples.
     """
 
     paced: bool = True
@@ -46,6 +49,7 @@ class Playing:
     after: After = "silence"
     patience: float = 3.0
     repeat: int = 1
+    piece: int = PIECE
 
 
 class _Listener:
@@ -89,8 +93,8 @@ async def _pieces(pcm: Samples, playing: Playing, began: float) -> AsyncIterator
     wire = (np.clip(pcm, -1, 32767 / 32768) * 32768).round().astype("<i2")
     sent = 0
     for _ in range(playing.repeat):
-        for start in range(0, len(wire), PIECE):
-            piece = wire[start : start + PIECE]
+        for start in range(0, len(wire), playing.piece):
+            piece = wire[start : start + playing.piece]
             sent += len(piece)
             if playing.paced:
                 await asyncio.sleep(max(0.0, began + sent / RATE - clock()))
@@ -109,11 +113,12 @@ async def _send(
         await _silence(socket, pcm, playing, listener)
     elif playing.after == "flush":
         await socket.send_str(events.encode(events.Flush()).decode())
+        seconds = FLUSH_SECONDS if playing.paced else UNPACED_SECONDS
         try:
-            await asyncio.wait_for(listener.flushed.wait(), FLUSH_SECONDS)
+            await asyncio.wait_for(listener.flushed.wait(), seconds)
         except asyncio.TimeoutError:
             raise EdgeRuntimeError(
-                f"no `flushed` within {FLUSH_SECONDS:g} s", "Read the server's log."
+                f"no `flushed` within {seconds:g} s", "Read the server's log."
             ) from None
     await socket.send_str(events.encode(events.Stop()).decode())
 

@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from injection.clients import FAULTS, Spoken
 from injection.engine import KINDS
 from injection.house import House, Left, finals_lost, text
 
 MOST = 5
 """Sessions for each fault of the engine that is wanted."""
+
+SEEN = 8
+"""Faults for each witness."""
 
 GROWN = 64 << 20
 """Resident bytes more than after the first batch that count as a leak."""
@@ -30,9 +35,13 @@ class Found:
     witnesses: int = 0
     problems: list[str] = field(default_factory=list)
     left: Left | None = None
+    resident: list[tuple[int, int]] = field(default_factory=list)
+    """Faults so far and resident bytes, after each batch."""
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        known = asdict(self)
+        del known["resident"]
+        return {**known, "bytes_a_fault": slope(self.resident)}
 
 
 async def spoken(house: House, clips: Sequence[tuple[str, bytes]]) -> list[Spoken]:
@@ -47,7 +56,7 @@ async def spoken(house: House, clips: Sequence[tuple[str, bytes]]) -> list[Spoke
 async def drill(
     house: House, kind: str, count: int, said: Sequence[Spoken], seed: str, together: int = 4
 ) -> Found:
-    """So many faults of a kind, `together` at a time, each time beside two witnesses.
+    """So many faults of a kind, `together` at a time, each time beside witnesses.
 
     Those of the engine count once a session came to the update that fails.
     """
@@ -61,7 +70,8 @@ async def drill(
         number = min(together, count - done)
         chances = [random.Random(f"{seed}.{kind}.{found.count + n}") for n in range(number)]
         work = [FAULTS[kind](house, chance.choice(said), chance) for chance in chances]
-        witnesses = [_witness(house, chance.choice(said)) for chance in chances[:2]]
+        seen_by = chances[: max(2, number // SEEN)]
+        witnesses = [_witness(house, chance.choice(said)) for chance in seen_by]
         problems = await asyncio.gather(*work, *witnesses, return_exceptions=True)
         found.count += number
         found.witnesses += len(witnesses)
@@ -75,9 +85,18 @@ async def drill(
         if found.left is None:
             first = replace(first, resident=left.resident)
         found.left = left
+        found.resident.append((found.count, left.resident))
     if found.left is not None:
         found.problems += leaks(first, found.left)
     return found
+
+
+def slope(points: Sequence[tuple[int, int]]) -> float | None:
+    """Bytes a fault by least squares, from faults so far and resident bytes; None of too few."""
+    if len(points) < 3:
+        return None
+    faults, resident = np.array(points, np.float64).T
+    return float(np.polyfit(faults, resident, 1)[0])
 
 
 def leaks(before: Left, after: Left) -> list[str]:

@@ -18,10 +18,16 @@ from edge_runtime.bench.hardware import hardware
 from edge_runtime.bench.manifest import read
 from injection import processes
 from injection.clients import FAULTS, Spoken
-from injection.drill import Found, drill, spoken
+from injection.drill import Found, drill, slope, spoken
 from injection.house import house
 
 IDLE = 2.0
+SLOPE = 1 << 20
+"""Bytes that the process may grow by in 1,000 faults, over all kinds but the first."""
+
+ENOUGH = 2000
+"""Faults below which that is noise."""
+
 FEW = ("memory", *processes.PROCESSES)
 KINDS = (*FAULTS, *processes.PROCESSES)
 
@@ -87,6 +93,17 @@ async def ended(
     return found
 
 
+def growth(found: Sequence[Found]) -> float | None:
+    """Resident bytes in 1,000 faults, after the first kind; None where they are too few."""
+    points: list[tuple[int, int]] = []
+    done = 0
+    for each in found[1:]:
+        points += [(done + count, resident) for count, resident in each.resident]
+        done += each.count if each.resident else 0
+    steep = slope(points) if done >= ENOUGH else None
+    return None if steep is None else 1000 * steep
+
+
 def _tell(log: Log, found: Found, seconds: float) -> None:
     log.write(**{**found.record(), "seconds": round(seconds, 1)})
     wrong = len(found.problems)
@@ -103,7 +120,8 @@ def main() -> int:
     parser.add_argument("--few", type=int, default=50, help=f"of {', '.join(FEW)}")
     parser.add_argument("--kinds", default="", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--seed", default="", help="a run again; default: by chance")
-    parser.add_argument("--together", type=int, default=8, help="faults at a time")
+    parser.add_argument("--together", type=int, default=24, help="faults at a time")
+    parser.add_argument("--longest", type=float, default=8.0, help="seconds of a clip")
     parser.add_argument("--log", type=Path, default=Path("faults.jsonl"))
     given = parser.parse_args()
     kinds = [kind for kind in given.kinds.split(",") if kind] or list(KINDS)
@@ -114,9 +132,15 @@ def main() -> int:
     log = Log(given.log)
     log.write(kind="run", seed=seed, counts=counts, hardware=hardware().record())
     print(f"seed {seed}", flush=True)
-    found = asyncio.run(run(counts, clips(given.manifest), seed, log, given.together))
+    found = asyncio.run(
+        run(counts, clips(given.manifest, given.longest), seed, log, given.together)
+    )
     wrong = sum(len(each.problems) for each in found)
-    log.write(kind="result", problems=wrong)
+    grown = growth(found)
+    log.write(kind="result", problems=wrong, bytes_a_thousand=grown)
+    if grown is not None:
+        print(f"resident memory: {grown / 2**20:+.2f} MB in 1,000 faults", flush=True)
+        wrong += grown > SLOPE
     log.close()
     return int(wrong > 0)
 

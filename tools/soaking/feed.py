@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,28 +26,76 @@ from soaking.state import SPEECH, Reading, State
 BLOCK = 60.0
 """Seconds of audio that are put together at a time; a session repeats them."""
 
+MINUTES = (1, 1, 2, 3, 5, 10, 30)
+"""How long sessions are."""
+
+PIECES = (RATE // 10, RATE // 2, RATE)
+"""Samples of a message: as from a microphone, or from who sends a file."""
+
 LOOK = 1.0
 """Seconds between two looks at how much has been fed."""
 
 
+@dataclass(frozen=True)
+class Talk:
+    """A session: its audio, of which `spoken` seconds are clips, and how it is played."""
+
+    pcm: Samples
+    spoken: float
+    playing: Playing
+
+
+def hour(
+    seed: str, clips: Sequence[Clip], noises: Sequence[Clip], *, sparse: bool, longest: int
+) -> list[Talk]:
+    """Sessions of all kinds, at most `longest` minutes each, that are an hour of audio together."""
+    chance = random.Random(seed)
+    talks: list[Talk] = []
+    left = 60
+    while left:
+        repeat = min(chance.choice(MINUTES), longest, left)
+        left -= repeat
+        pcm, spoken = block(chance, clips, noises, sparse)
+        playing = Playing(
+            paced=False,
+            partials=len(talks) % 3 != 2,
+            words=chance.random() < 0.3,
+            endpoint_ms=chance.choice((300, 500, 500, 1000)),
+            after=chance.choice(("stop", "stop", "flush")),
+            repeat=repeat,
+            piece=chance.choice(PIECES),
+        )
+        talks.append(Talk(pcm, spoken * repeat, playing))
+    return talks
+
+
 class Feed:
-    """One part: a server, `workers` that speak, and a reading every `every` seconds of audio."""
+    """One part: a server, `workers` that speak, and a reading every `every` seconds of audio.
+
+    Every hour of audio is the same sessions again, so that the last can be compared with the first.
+    """
 
     def __init__(
         self, server: Server, manifest: Manifest, state: State, every: float, longest: float
     ) -> None:
         self._server = server
-        self._clips = [clip for clip in manifest.clean if clip.seconds <= BLOCK]
-        self._noises = list(manifest.speechless)
+        clips = [clip for clip in manifest.clean if clip.seconds <= BLOCK]
+        talks = hour(
+            state.seed,
+            clips,
+            manifest.speechless,
+            sparse=state.sparse,
+            longest=max(1, int(longest / BLOCK)),
+        )
+        self._next = itertools.cycle(talks)
         self._state = state
         self._every = every
-        self._repeats = max(1, int(longest / BLOCK))
         self._mark = self._now()
 
     async def run(self, workers: int, until: float, told: Callable[[Reading], None]) -> None:
         """Until the goal is reached, or for `until` seconds; `told` hears every reading."""
         end = time.monotonic() + until
-        tasks = [asyncio.create_task(self._worker(number)) for number in range(workers)]
+        tasks = [asyncio.create_task(self._worker()) for _ in range(workers)]
         try:
             while not self._enough() and time.monotonic() < end:
                 await asyncio.sleep(LOOK)
@@ -63,27 +113,16 @@ class Feed:
     def _enough(self) -> bool:
         return self._state.fed >= self._state.goal
 
-    async def _worker(self, number: int) -> None:
-        chance = random.Random(f"{self._state.seed}.{self._state.parts}.{number}")
-        while True:
-            pcm, spoken = block(chance, self._clips, self._noises, self._state.sparse)
-            repeat = chance.randint(1, self._repeats)
-            playing = Playing(
-                paced=False,
-                partials=number % 3 != 2,
-                words=chance.random() < 0.3,
-                endpoint_ms=chance.choice((300, 500, 500, 1000)),
-                after=chance.choice(("stop", "stop", "flush")),
-                repeat=repeat,
-            )
+    async def _worker(self) -> None:
+        for talk in self._next:
             try:
-                take = await play(self._server.url, "soak", pcm, playing)
+                take = await play(self._server.url, "soak", talk.pcm, talk.playing)
             except (EdgeRuntimeError, OSError) as error:
                 self._state.errors.append(str(error))
                 await asyncio.sleep(1.0)
                 continue
             self._state.sessions += 1
-            self._state.spoken += repeat * spoken
+            self._state.spoken += talk.spoken
             self._state.errors += wrong(take)
 
     def _now(self) -> tuple[float, float, float, float, float]:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -24,10 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, default=Path("soak.json"), help="kept, gone on with")
     parser.add_argument("--part", type=float, default=1e9, help="minutes that this part may take")
     parser.add_argument("--every", type=float, default=10.0, help="minutes of audio a reading")
-    parser.add_argument("--workers", type=int, default=3, help="sessions at a time")
+    parser.add_argument("--workers", type=int, default=8, help="sessions at a time")
     parser.add_argument("--longest", type=float, default=30.0, help="minutes of a session")
     parser.add_argument("--device", default="", help="as edge-runtime serve takes it")
     given = parser.parse_args(arguments)
+    # Both end the part; what a shell starts in the background is told to ignore the first.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     state = _state(given.state, given.hours * 3600, given.sparse)
     manifest = read(given.manifest)
     state.parts += 1
@@ -49,7 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
     state.write(given.state)
     for said in state.wrong[:10]:
         print(said)
-    hop = "" if state.hop is None else f", a hop costs {state.hop:.3f} × the first hour's"
+    hop = ""
+    if state.hop is not None and state.clock is not None:
+        hop = (
+            f", the last costs {state.hop:.3f} × the first (a hop by the clock: {state.clock:.3f})"
+        )
     print(f"{state.fed / 3600:.2f} h of {state.goal / 3600:g} in {state.parts} parts{hop}")
     return 1 if state.wrong else 0 if state.fed >= state.goal else 2
 

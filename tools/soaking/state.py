@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ GROWTH = 1.1
 """The cost of a hop at the end may be so many times what it was at first."""
 
 SLOPE = 1 << 20
-"""Bytes of memory an hour of audio may grow by, after the first reading of a part."""
+"""Bytes of memory an hour of audio may grow by, once a part is warm."""
 
 LEAST = 1.0
 """Hours of audio below which memory still warms up, and a ratio is noise."""
+
+WARM = 3600.0
+"""Seconds of audio of a part after which its memory is looked at: heaps and pools fill before."""
 
 SPEECH = 0.1
 """The most of a sparse soak that is speech."""
@@ -63,11 +66,23 @@ class State:
 
     @property
     def hop(self) -> float | None:
-        """Cost of a hop in the last hour of audio over that in the first, once they are two."""
+        """Processor time of the last hour of audio over that of the first, once they are two.
+
+        All hours are made of the same sessions, so it tells what hops cost; and other work on the
+        machine does not show in it, as it does in the `clock`.
+        """
+        return self._compared(work)
+
+    @property
+    def clock(self) -> float | None:
+        """The same of what a hop takes by the clock."""
+        return self._compared(cost)
+
+    def _compared(self, of: Callable[[Sequence[Reading]], float | None]) -> float | None:
         first, last = _hour(self.readings), _hour(self.readings[::-1])
         if not first or len(first) + len(last) > len(self.readings):
             return None
-        before, after = cost(first), cost(last)
+        before, after = of(first), of(last)
         return after / before if before and after else None
 
     @property
@@ -75,7 +90,7 @@ class State:
         """Bytes an hour of audio, in the part where it is most; a part's start does not count."""
         slopes = []
         for part in range(1, self.parts + 1):
-            mine = [each for each in self.readings if each.part == part][1:]
+            mine = _warm([each for each in self.readings if each.part == part])
             hours = sum(each.seconds for each in mine[1:]) / 3600
             if hours >= LEAST:
                 slopes.append((mine[-1].resident - mine[0].resident) / hours)
@@ -94,7 +109,8 @@ class State:
     def write(self, path: Path) -> None:
         """All of it and what it says, in place of what the file had."""
         summary: dict[str, Any] = {
-            "hours": self.fed / 3600, "hop": self.hop, "slope": self.slope, "wrong": self.wrong,
+            "hours": self.fed / 3600, "hop": self.hop, "clock": self.clock,
+            "slope": self.slope, "wrong": self.wrong,
         }  # fmt: skip
         new = path.with_name(path.name + ".new")
         new.write_text(json.dumps({"summary": summary, **asdict(self)}, indent=1) + "\n", "utf-8")
@@ -118,6 +134,22 @@ def cost(readings: Sequence[Reading]) -> float | None:
     """Seconds of a lane a hop."""
     hops = sum(each.hops for each in readings)
     return sum(each.busy for each in readings) / hops if hops else None
+
+
+def work(readings: Sequence[Reading]) -> float | None:
+    """Processor seconds a second of audio."""
+    seconds = sum(each.seconds for each in readings)
+    return sum(each.cpu for each in readings) / seconds if seconds else None
+
+
+def _warm(readings: Sequence[Reading]) -> Sequence[Reading]:
+    """Those of one part once so much has been fed."""
+    fed = 0.0
+    for number, each in enumerate(readings):
+        fed += each.seconds
+        if fed >= WARM:
+            return readings[number:]
+    return []
 
 
 def _hour(readings: list[Reading]) -> list[Reading]:

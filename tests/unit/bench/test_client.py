@@ -174,6 +174,6 @@ async def test_a_server_that_never_flushes_is_told(serve, monkeypatch):
             if not isinstance(event, events.Flushed):
                 await super()._say(socket, event)
 
-    monkeypatch.setattr(client, "FLUSH_SECONDS", 0.2)
+    monkeypatch.setattr(client, "UNPACED_SECONDS", 0.2)
     with pytest.raises(EdgeRuntimeError, match=r"no `flushed` within 0\.2 s"):
         await play(await serve(Deaf()), "clip", CLIP, Playing(paced=False, after="flush"))

@@ -18,9 +18,10 @@ from edge_runtime.errors import ConfigError
 MB = 2**20
 
 
-def readings(part, *hops, resident=400 * MB, grows=0):
+def readings(part, *hops, resident=400 * MB, grows=0, slower=1.0):
+    """Half hours of 100 hops; by the clock each takes `slower` times as long."""
     return [
-        Reading(part, 1800.0, 99.0, hop * 100, 100, resident + number * grows, 60.0)
+        Reading(part, 1800.0, hop * 100, hop * 100 * slower, 100, resident + number * grows, 60.0)
         for number, hop in enumerate(hops)
     ]
 
@@ -44,7 +45,16 @@ def test_the_last_hour_is_compared_with_the_first_over_all_parts():
     state = State(1e6, sparse=False, seed="", parts=2)
     state.readings += readings(1, 0.10, 0.10, 0.3, 0.3) + readings(2, 0.3, 0.12, 0.12)
     assert state.hop == pytest.approx(1.2)
+    assert state.clock == pytest.approx(1.2)
     assert state.wrong == ["a hop costs 1.200 × what it did in the first hour"]
+
+
+def test_what_else_the_machine_does_is_not_held_against_it():
+    state = State(1e6, sparse=False, seed="", parts=2)
+    state.readings += readings(1, 0.1, 0.1) + readings(2, 0.1, 0.1, slower=3)
+    assert state.clock == pytest.approx(3)
+    assert state.hop == pytest.approx(1)
+    assert state.wrong == []
 
 
 def test_little_audio_says_nothing_yet():
@@ -58,7 +68,7 @@ def test_little_audio_says_nothing_yet():
 def test_memory_that_grows_within_a_part_is_told_and_a_start_is_not():
     state = State(1e6, sparse=False, seed="", parts=2)
     state.readings += readings(1, *[0.1] * 4, resident=900 * MB)
-    state.readings += readings(2, *[0.1] * 4, grows=MB)
+    state.readings += readings(2, *[0.1] * 5, grows=MB)
     assert state.slope == pytest.approx(2 * MB)
     assert state.wrong == ["memory grows by 2.00 MB an hour of audio"]
 
@@ -78,6 +88,18 @@ def test_a_sparse_block_is_a_tenth_speech_and_the_other_all(clips):
     pcm, spoken = feed.block(random.Random(1), clips, [], sparse=False)
     assert len(pcm) == spoken * RATE
     assert spoken >= feed.BLOCK
+
+
+def test_every_hour_is_the_same_sessions_of_an_hour_together(clips):
+    talks = feed.hour("7", clips, [], sparse=True, longest=10)
+    assert sum(talk.playing.repeat for talk in talks) == 60
+    assert max(talk.playing.repeat for talk in talks) <= 10
+    assert {talk.playing.partials for talk in talks} == {True, False}
+    length = sum(len(talk.pcm) * talk.playing.repeat for talk in talks) / RATE
+    assert sum(talk.spoken for talk in talks) / length == pytest.approx(0.1, abs=1e-3)
+    again = feed.hour("7", clips, [], sparse=True, longest=10)
+    assert [talk.playing for talk in again] == [talk.playing for talk in talks]
+    assert all(np.array_equal(a.pcm, b.pcm) for a, b in zip(again, talks, strict=True))
 
 
 def test_turns_without_a_final_and_texts_taken_back_are_wrong():
