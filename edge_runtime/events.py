@@ -144,6 +144,7 @@ class Start(Request, frozen=True, kw_only=True, tag="start"):
     endpoint_ms: int = 500
     source: str | None = None
     gated: Why | None = None
+    model: str | None = None
     resume: Resume | None = None
 
 

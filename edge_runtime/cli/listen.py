@@ -26,6 +26,9 @@ def listen(
         str | None, typer.Option(metavar="NAME", help="Which microphone; implies --mic.")
     ] = None,
     url: Annotated[str, typer.Option(metavar="URL", help="The server's stream.")] = URL,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of several, the model [the first].")
+    ] = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Send a file as fast as the server takes it.")
     ] = False,
@@ -45,7 +48,7 @@ def listen(
     from edge_runtime.cli.client import converse
     from edge_runtime.cli.live import open_view
 
-    start = Start(words=words, endpoint_ms=endpoint_ms)
+    start = Start(words=words, endpoint_ms=endpoint_ms, model=model)
     view = open_view(as_json=as_json, partials=partials, words=words)
     with open_microphone(mic_name) if file is None else open_file(file) as source:
         converse(url, start, source, view, paced=not (fast or source.live))

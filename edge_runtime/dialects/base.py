@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -40,7 +40,9 @@ class Asked:
     """The HTTP request that a connection began with.
 
     `query` and `headers` map names to values (headers without regard to case), `protocols`
-    are the subprotocols that the client offers, `model` is what the server runs.
+    are the subprotocols that the client offers. `model` is what the server runs and `languages`
+    what it understands; `models` has the languages of all that are served, by name. `chosen` is
+    the model where the client chose one of these.
     """
 
     query: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +50,17 @@ class Asked:
     protocols: Sequence[str] = ()
     model: str = ""
     languages: Sequence[str] = ()
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    chosen: str | None = None
+
+    def of(self, name: str | None) -> Asked:
+        """The same, of the model that a client names, where one so called is served.
+
+        Any other name changes nothing: clients name the models of those they were written for.
+        """
+        if name is None or name not in self.models:
+            return self
+        return replace(self, model=name, languages=self.models[name], chosen=name)
 
 
 class Dialect:

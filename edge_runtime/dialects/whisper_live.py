@@ -39,6 +39,7 @@ class Options(msgspec.Struct, frozen=True):
 
     uid: str
     language: str | None = None
+    model: str | None = None
     audio_format: Literal["float32", "int16", "uint8"] | None = None
     word_timestamps: bool | None = None
     send_last_n_segments: int | None = None
@@ -79,6 +80,7 @@ class WhisperLive(Dialect):
                 1007,
             )
         options = self._options = _options(text)
+        self.asked = self.asked.of(options.model)
         known = self.asked.languages
         language = (options.language or "").lower().partition("-")[0]
         if language and known and language not in known:
@@ -91,7 +93,8 @@ class WhisperLive(Dialect):
             most = min(max(options.send_last_n_segments, 1), _SEGMENTS)
             self._completed = deque(maxlen=most)
         encoding = _ENCODINGS[options.audio_format or "float32"]
-        return [Start(encoding=encoding, words=bool(options.word_timestamps))]
+        words = bool(options.word_timestamps)
+        return [Start(encoding=encoding, words=words, model=self.asked.chosen)]
 
     def hear(self, data: bytes) -> list[Act]:
         """Audio, or its end; raises `ProtocolError` before the options."""

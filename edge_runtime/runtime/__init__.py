@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,11 @@ class Runtime:
     def model(self) -> str:
         """Its name."""
         return self.loaded.name
+
+    @property
+    def models(self) -> Mapping[str, Runtime]:
+        """All that a session may choose: this one."""
+        return {self.model: self}
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -37,10 +37,14 @@ class Named(Protocol):
 
 
 class Runtime(Protocol):
-    """A loaded model that opens streams."""
+    """A loaded model that opens streams, or several of which the first is the default."""
 
     @property
     def model(self) -> str: ...
+
+    @property
+    def models(self) -> Mapping[str, Runtime]:
+        """All that sessions may choose, by name; the default is one of them."""
 
     @property
     def languages(self) -> Sequence[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from aiohttp import web
 
 from edge_runtime.dialects import Act, Answer, Asked, Dialect
 from edge_runtime.errors import ProtocolError
 from edge_runtime.events import Start
+from edge_runtime.server.choice import described
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.line import Line
 from edge_runtime.server.reception import admit, welcome
@@ -48,14 +50,12 @@ def handler(
 
 def asked(request: web.Request) -> Asked:
     """What a dialect may know of the request."""
-    runtime = request.app[STATE].runtime
     offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-    return Asked(
+    return replace(
+        described(request.app[STATE].runtime),
         query=request.query,
         headers=request.headers,
         protocols=[name.strip() for name in offered if name.strip()],
-        model="" if runtime is None else runtime.model,
-        languages=() if runtime is None else runtime.languages,
     )
 
 

@@ -34,7 +34,7 @@ class Guest:
     def __init__(
         self,
         start: Start,
-        stream: Stream,
+        serving: tuple[Runtime, Stream],
         decoder: Decoder,
         metrics: Metrics,
         limits: Limits,
@@ -49,7 +49,7 @@ class Guest:
         self.close_reason = ""
         self.over = asyncio.Event()
         self.listening = asyncio.Lock()  # held while audio is on its way into the stream
-        self._stream = stream
+        self._runtime, self._stream = serving
         self._decoder = decoder
         self._metrics = metrics
         self._dialect = dialect
@@ -70,14 +70,19 @@ class Guest:
         """Where the client's audio goes on, in samples of its own rate."""
         return self._taken // self._frame
 
-    def ready(self, runtime: Runtime) -> Ready:
+    @property
+    def model(self) -> str:
+        """The name of the model that it is served by."""
+        return self._runtime.model
+
+    def ready(self) -> Ready:
         """The greeting, as things stand."""
         return Ready(
             session=self.session,
             resume=self.token,
             next_sample=self.next_sample,
-            model=runtime.model,
-            device=runtime.device.name,
+            model=self.model,
+            device=self._runtime.device.name,
             sample_rate=self.start.sample_rate,
         )
 

@@ -11,6 +11,7 @@ from edge_runtime.audio.codec import Decoder
 from edge_runtime.errors import AudioError, EdgeRuntimeError, ProtocolError
 from edge_runtime.events import Resume, Start
 from edge_runtime.server.base import Runtime, Stream
+from edge_runtime.server.choice import chosen
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.line import Line
 from edge_runtime.server.state import State
@@ -41,15 +42,18 @@ async def admit(start: Start, line: Line, state: State) -> Guest:
     """The guest that `start` asks for, from now on served by `line`; raises `ProtocolError`."""
     if start.resume is not None and start.resume.token:
         return await _resume(start, start.resume, line, state)
-    runtime = ready(state)
     guest = await _open(start, line.dialect.name, state)
     state.parking.admit(guest, line)
-    guest.outbox.put(guest.ready(runtime))
+    guest.outbox.put(guest.ready())
     return guest
 
 
-def opened(start: Start, state: State, *, live: bool = True) -> Stream:
-    """A stream of the runtime; `live` where somebody speaks into it. Raises `ProtocolError`."""
+def opened(start: Start, state: State, *, live: bool = True) -> tuple[Runtime, Stream]:
+    """A stream, and the runtime that serves it; `live` where somebody speaks into it.
+
+    Raises `ProtocolError`.
+    """
+    runtime = chosen(welcome(state), start.model)
     options = Options(
         partials=start.partials,
         words=start.words,
@@ -57,44 +61,47 @@ def opened(start: Start, state: State, *, live: bool = True) -> Stream:
         speculate=live,
         live=live,
     )
-    return welcome(state).open(options)
+    return runtime, runtime.open(options)
 
 
 async def _open(start: Start, dialect: str, state: State) -> Guest:
-    welcome(state)
+    chosen(welcome(state), start.model)  # before a microphone is opened for nothing
     try:
         decoder = Decoder(start.encoding, start.sample_rate, start.channels)
     except AudioError as error:
         raise ProtocolError("unsupported_audio", error.message, error.fix, 1003) from None
     if start.source is None:
-        stream = opened(start, state)
-        return Guest(start, stream, decoder, state.metrics, state.limits, dialect)
+        serving = opened(start, state)
+        return Guest(start, serving, decoder, state.metrics, state.limits, dialect)
     try:
         microphone = await state.microphones.open(start.source, state.config.microphones)
     except EdgeRuntimeError as error:
         raise ProtocolError(error.code, error.message, error.fix) from None
     try:
-        stream = opened(start, state)
+        serving = opened(start, state)
     except ProtocolError:  # no room for it
         await microphone.close()
         raise
-    guest = Guest(start, stream, decoder, state.metrics, state.limits, dialect)
+    guest = Guest(start, serving, decoder, state.metrics, state.limits, dialect)
     guest.listen(microphone)
     return guest
 
 
 async def _resume(start: Start, resume: Resume, line: Line, state: State) -> Guest:
-    runtime = ready(state)
+    ready(state)
     guest = await state.parking.take(resume, line)
     asked, had, usual = map(_format, (start, guest.start, Start()))
-    if asked not in {had, usual}:
+    mismatch = "" if asked in {had, usual} else f"the session's audio is {had}, not {asked}"
+    if start.model not in {None, guest.model}:
+        mismatch = f"the session's model is {guest.model}, not {str(start.model)[:80]!r}"
+    if mismatch:
         state.parking.leave(guest, line)
         raise ProtocolError(
             "resume_mismatch",
-            f"the session's audio is {had}, not {asked}",
+            mismatch,
             "Send the fields of the first start again, or leave them out.",
         )
-    greeting = msgspec.structs.replace(guest.ready(runtime), seq=resume.last_seq)
+    greeting = msgspec.structs.replace(guest.ready(), seq=resume.last_seq)
     with contextlib.suppress(ConnectionError):  # noticed again as soon as it is served
         await line.send(greeting, time.monotonic())
     return guest

@@ -63,7 +63,12 @@ async def _handle(request: web.Request, make: type[Recorded], state: State) -> w
         first = await asyncio.to_thread(next, blocks, None)
         if first is None:
             raise AudioError(f"{_NAME} holds no samples", "Record or copy it again.")
-        start = Start(partials=False, words=dialect.words, endpoint_ms=dialect.endpoint_ms)
+        start = Start(
+            partials=False,
+            words=dialect.words,
+            endpoint_ms=dialect.endpoint_ms,
+            model=dialect.asked.chosen,
+        )
         recording = Recording(
             itertools.chain([first], blocks), start, dialect.name, state, lambda: _left(request)
         )
@@ -93,10 +98,10 @@ class Recording:
         self._state = state
         self._left = left
         self._over = False
-        stream = opened(start, state, live=False)
+        serving = opened(start, state, live=False)
         # What is fed is decoded already.
         self._guest = Guest(
-            start, stream, Decoder("pcm_f32le"), state.metrics, state.limits, dialect
+            start, serving, Decoder("pcm_f32le"), state.metrics, state.limits, dialect
         )
         state.parking.admit(self._guest, self)
         most = state.config.dialects.max_upload_seconds

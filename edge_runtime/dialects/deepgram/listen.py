@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_runtime.dialects.base import Act, Answer, Asked, Dialect, Said, Way, Wire
 from edge_runtime.dialects.deepgram import query, requests
@@ -49,9 +50,9 @@ class Listen(Dialect):
     silence = 10.0
 
     def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
-        self._settings = query.live(asked)
-        self._origin = Origin(asked.model)
+        super().__init__(asked.of(asked.query.get("model")))
+        self._settings = query.live(self.asked)
+        self._origin = Origin(self.asked.model)
         self._wav = None if self._settings.format else WavStream()
         self._open = False
         self._sha256 = hashlib.sha256()
@@ -117,7 +118,7 @@ class Listen(Dialect):
     def _opened(self, heard: Format) -> list[Act]:
         self._open = True
         self._second = _BYTES[heard.encoding] * heard.rate * heard.channels
-        return [self._settings.start(heard)]
+        return [replace(self._settings.start(heard), model=self.asked.chosen)]
 
     def _close(self) -> list[Act]:
         opened = [] if self._open else self._opened(Format("pcm_s16le", 16000, 1))

@@ -30,6 +30,7 @@ class Prerecorded(Recorded):
 
     def __init__(self, asked: Asked, fields: Fields) -> None:
         """Raises `Wrong`."""
+        asked = asked.of(asked.query.get("model"))
         super().__init__(asked, fields)
         kind = asked.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == "application/json":

@@ -1,4 +1,4 @@
-"""`/v1/models`: which model there is; and what is answered where OpenAI has more than we."""
+"""`/v1/models`: which models there are; and what is answered where OpenAI has more than we."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _MADE = 1_700_000_000
 
 
 def models(asked: Asked, _name: str = "") -> tuple[int, object]:
-    """The list of all models, which are one."""
-    return 200, {"object": "list", "data": [_described(asked.model)] if asked.model else []}
+    """The list of all models, the default first."""
+    return 200, {"object": "list", "data": [_described(name) for name in asked.models]}
 
 
 def model(asked: Asked, name: str) -> tuple[int, object]:
     """One model by its name."""
-    if name == asked.model:
+    if name in asked.models:
         return 200, _described(name)
     wrong = Wrong(
         "model",
         f"the model {name[:80]!r} is not served here",
-        "GET /v1/models lists what is; transcriptions take any name.",
+        "GET /v1/models lists what is; to transcriptions, any other name means the first of them.",
         "model_not_found",
     )
     return 404, {"error": complaint(wrong)}

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_runtime.dialects.base import Act, Answer, Asked, Dialect, Said, Wire
 from edge_runtime.dialects.openai import requests
@@ -16,7 +17,7 @@ from edge_runtime.dialects.openai.requests import Append, BetaUpdate, Clear, Com
 from edge_runtime.dialects.openai.settings import Settings, Wanted
 from edge_runtime.dialects.openai.wrong import Wrong, complaint
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import Error, Final, Flush, Flushed, Partial, SpeechEnd, SpeechStart
+from edge_runtime.events import Error, Final, Flush, Flushed, Partial, SpeechEnd, SpeechStart, Start
 
 _BETA_PROTOCOL = "openai-beta.realtime-v1"
 _CLEARED = complaint(Wrong(None, "the audio was cleared", "", "cleared"))
@@ -35,7 +36,7 @@ class Realtime(Dialect):
     protocols = ("realtime",)
 
     def __init__(self, asked: Asked) -> None:
-        super().__init__(asked)
+        super().__init__(asked.of(asked.query.get("model")))
         header = asked.headers.get("OpenAI-Beta", "")
         self._beta = "realtime=v1" in header or _BETA_PROTOCOL in asked.protocols
         self._settings = Settings()
@@ -101,18 +102,22 @@ class Realtime(Dialect):
         if self._open:
             return [audio]
         self._open = True
-        return [self._settings.start, audio]
+        return [self._start(self._settings, self.asked), audio]
+
+    @staticmethod
+    def _start(settings: Settings, asked: Asked) -> Start:
+        return replace(settings.start, model=asked.chosen)
 
     def _update(self, wanted: Wanted) -> None:
-        settings = self._settings.updated(wanted, tuple(self.asked.languages))
-        manual, was_manual = settings.detection is None, self._settings.detection is None
-        if self._open and (settings.start, manual) != (self._settings.start, was_manual):
+        settings, asked = self._settings.updated(wanted, self.asked)
+        before = (self._start(self._settings, self.asked), self._manual)
+        if self._open and before != (self._start(settings, asked), settings.detection is None):
             raise Wrong(
                 "session.audio.input",
-                "format and turn detection are settled by the first audio",
+                "format, turn detection and model are settled by the first audio",
                 "Change them before it, or connect again.",
             )
-        self._settings = settings
+        self._settings, self.asked = settings, asked
 
     # -- to the client
 

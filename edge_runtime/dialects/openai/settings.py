@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from edge_runtime.audio.codec import RATES
 from edge_runtime.audio.endpoint import ENDPOINT_MS_MAX, ENDPOINT_MS_MIN
+from edge_runtime.dialects.base import Asked
 from edge_runtime.dialects.openai.wrong import Wrong, check_language
 from edge_runtime.events import Encoding, Start
 
@@ -98,8 +99,8 @@ class Settings:
             wanted = self.detection.silence_duration_ms
         return min(max(wanted, ENDPOINT_MS_MIN), ENDPOINT_MS_MAX)
 
-    def updated(self, wanted: Wanted, languages: tuple[str, ...]) -> Settings:
-        """With what a client wants; raises `Wrong`."""
+    def updated(self, wanted: Wanted, asked: Asked) -> tuple[Settings, Asked]:
+        """With what a client wants, and of the model that it names; raises `Wrong`."""
         if wanted.type not in {None, "transcription"}:
             raise Wrong(
                 "session.type",
@@ -117,12 +118,13 @@ class Settings:
             changed = changed._written(given.format)
         for said in (wanted.input_audio_transcription, given.transcription):
             if isinstance(said, Transcription):
-                check_language(said.language, languages, "session.audio.input.transcription")
+                asked = asked.of(said.model)
+                check_language(said.language, asked.languages, "session.audio.input.transcription")
                 changed = replace(changed, transcription=said)
         for detection in (wanted.turn_detection, given.turn_detection):
             if detection is not UNSET:
                 changed = replace(changed, detection=detection)
-        return changed
+        return changed, asked
 
     def _written(self, form: Format) -> Settings:
         where = "session.audio.input.format"

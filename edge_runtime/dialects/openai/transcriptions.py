@@ -34,7 +34,7 @@ class Transcriptions(Recorded):
 
     def __init__(self, asked: Asked, fields: Fields) -> None:
         """Raises `Wrong` for a value that is not taken; fields that are not known are left out."""
-        super().__init__(asked, fields)
+        super().__init__(asked.of(_one(fields, "model")), fields)
         form = _one(fields, "response_format") or "json"
         if form not in get_args(Format):
             raise Wrong(
@@ -52,7 +52,7 @@ class Transcriptions(Recorded):
                 f"{form} is not streamed",
                 "Leave stream out, or choose json as response_format.",
             )
-        check_language(_one(fields, "language"), asked.languages, "language")
+        check_language(_one(fields, "language"), self.asked.languages, "language")
         _check_temperature(_one(fields, "temperature"))
         self._growth = Growth()
 

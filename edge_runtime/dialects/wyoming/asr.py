@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -30,6 +31,7 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 class _Transcribe(msgspec.Struct, frozen=True):
+    name: str | None = None
     language: str | None = None
 
 
@@ -53,7 +55,8 @@ class Wyoming(Framed):
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._language = asked.languages[0] if len(asked.languages) == 1 else None
+        self._served = asked
+        self._language = _only(asked.languages)
         self._format: _Format | None = None  # of the utterance that is being sent
         self._growth = Growth()
         self._begun = False  # its transcript
@@ -75,7 +78,7 @@ class Wyoming(Framed):
         if event.kind == "audio-stop":
             return self._stopped()
         if event.kind == "transcribe":
-            self._speak(event.values(_Transcribe).language)
+            self._wish(event.values(_Transcribe))
         elif event.kind == "describe":
             return [Answer([events.encode("info", asr=[self._program()])])]
         elif event.kind == "ping":
@@ -97,7 +100,9 @@ class Wyoming(Framed):
                     1003,
                 )
             self._format = wanted
-            return [Start(sample_rate=wanted.rate, channels=wanted.channels)]
+            return [
+                Start(sample_rate=wanted.rate, channels=wanted.channels, model=self.asked.chosen)
+            ]
         if wanted != self._format:
             raise ProtocolError(
                 "format_changed",
@@ -113,8 +118,10 @@ class Wyoming(Framed):
         self._format = None
         return [Stop()]
 
-    def _speak(self, language: str | None) -> None:
-        known = self.asked.languages
+    def _wish(self, wish: _Transcribe) -> None:
+        self.asked = self._served.of(wish.name)
+        known, language = self.asked.languages, wish.language
+        self._language = _only(known)
         if not language or language.lower() == "auto":
             return
         wanted = language.lower().replace("_", "-").partition("-")[0]
@@ -128,21 +135,24 @@ class Wyoming(Framed):
 
     def _program(self) -> dict[str, Any]:
         """What we are, in the protocol's words; Home Assistant shows the names."""
-        model = {
-            "name": self.asked.model,
-            "attribution": _ATTRIBUTION,
-            "installed": True,
-            "description": self.asked.model,
-            "version": None,
-            "languages": list(self.asked.languages),
-        }
+        models = [
+            {
+                "name": name,
+                "attribution": _ATTRIBUTION,
+                "installed": True,
+                "description": name,
+                "version": None,
+                "languages": list(languages),
+            }
+            for name, languages in self._served.models.items()
+        ]
         return {
             "name": "edge-runtime",
             "attribution": _ATTRIBUTION,
             "installed": True,
             "description": "Live speech to text on the device",
             "version": __version__,
-            "models": [model],
+            "models": models,
             "supports_transcript_streaming": True,
             "requires_external_vad": True,
         }
@@ -187,3 +197,7 @@ class Wyoming(Framed):
     @property
     def _spoken(self) -> dict[str, str]:
         return {} if self._language is None else {"language": self._language}
+
+
+def _only(languages: Sequence[str]) -> str | None:
+    return languages[0] if len(languages) == 1 else None

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from edge_runtime.config import Config
@@ -99,6 +99,11 @@ class Canary:
     def model(self) -> str:
         """Its name."""
         return self._active.runtime.model
+
+    @property
+    def models(self) -> Mapping[str, Canary]:
+        """All that a session may choose: the share is not left to it."""
+        return {self.model: self}
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
 
 
 def opened(languages=("en",)):
-    return Wyoming(Asked(model="moonshine-tiny-en", languages=languages))
+    name = "moonshine-tiny-en"
+    return Wyoming(Asked(model=name, languages=languages, models={name: languages}))
 
 
 def message(kind, data=None, payload=b"", inline=None):

@@ -113,7 +113,7 @@ class StandInStream:
 
 
 class StandInRuntime:
-    """Opens stand-in streams, `most` at a time in all."""
+    """Opens stand-in streams, `most` at a time in all; `others` are chosen by their names."""
 
     model = "stand-in"
     languages = ("en",)
@@ -121,10 +121,18 @@ class StandInRuntime:
     fallback = None
     lost = None
 
-    def __init__(self, most=100, pace=0.0, padding=0):
+    def __init__(self, most=100, pace=0.0, padding=0, others=None):
         self.streams = []
+        self._others = {}
+        for name, languages in (others or {}).items():
+            other = self._others[name] = StandInRuntime(most, pace, padding)
+            other.model, other.languages = name, languages
         self.about = {}
         self._most, self._pace, self._padding = most, pace, padding
+
+    @property
+    def models(self):
+        return {self.model: self, **self._others}
 
     def serving(self):
         return contextlib.nullcontext()
