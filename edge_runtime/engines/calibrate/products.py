@@ -30,23 +30,34 @@ class Products:
         """Whether a node of the old graph has no work left: what it would split came apart."""
         return node.name in self._joined
 
-    def matmul(self, site: Site, activation: Activation) -> None:
-        x, found = activation.read(), self._weights[site.name]
-        self._graph.constants.pop(site.name)
+    def matmul(self, site: Site, product: Product, activation: Activation) -> None:
+        """Of integers in float32, however wide the graph is.
+
+        Sums of products of integers go far beyond float16, and TensorRT-RTX 1.7 hands them on in
+        the product's own type before it scales them (seen on an H200: infinities).
+        """
+        g, found = self._graph, self._weights[site.name]
+        dtype = g.dtype if product.scale is None else np.dtype(np.float32)
+        x = activation.read(dtype)
+        g.constants.pop(site.name)
         for output, columns in self._parts(site, found.values.shape[1]).items():
             name = site.name if output == site.output else f"{site.name}.{output}"
             part = Rounded(found.values[:, columns], found.scales[columns])
-            self._graph.op("MatMul", x, self._matrix(name, part), out=output)
+            if dtype == g.dtype:
+                g.op("MatMul", x, self._matrix(name, part, dtype), out=output)
+                continue
+            wide = g.op("MatMul", x, self._matrix(name, part, dtype), out=f"{name}.product")
+            g.op("Cast", wide, out=output, to=helper.np_dtype_to_tensor_dtype(g.dtype))
 
     def conv(self, site: Site, product: Product, activation: Activation) -> None:
         g, found = self._graph, self._weights[site.name]
         if self._windowed(site) and product.scale is not None:
             x = activation.wide(self._windows(site, activation.rounded()))
-            self._window_product(site, x, self._matrix(site.name, found))
+            self._window_product(site, x, self._matrix(site.name, found, g.dtype))
             return
         out, channels, kernel = g.constants[site.name].dims
         g.set(site.name, found.values.reshape(kernel, channels, out).transpose(2, 1, 0))
-        weight = self._dequantised(site.name, found, axis=0)
+        weight = self._dequantised(site.name, found, g.dtype, axis=0)
         inputs = [activation.read(), weight, *site.node.input[2:]]
         conv = helper.make_node("Conv", inputs, [site.output], site.node.name)
         conv.attribute.extend(site.node.attribute)
@@ -86,14 +97,14 @@ class Products:
 
     # -- matrices
 
-    def _matrix(self, name: str, found: Rounded) -> str:
+    def _matrix(self, name: str, found: Rounded, dtype: np.dtype[Any]) -> str:
         """A weight (in, out) as numbers."""
         self._graph.set(name, found.values)
-        return self._dequantised(name, found, axis=1)
+        return self._dequantised(name, found, dtype, axis=1)
 
-    def _dequantised(self, name: str, found: Rounded, axis: int) -> str:
+    def _dequantised(self, name: str, found: Rounded, dtype: np.dtype[Any], axis: int) -> str:
         g = self._graph
-        scales = g.constant(f"{name}.scale", found.scales.astype(g.dtype))
+        scales = g.constant(f"{name}.scale", found.scales.astype(dtype))
         zeros = g.zeros(len(found.scales))
         return g.op("DequantizeLinear", name, scales, zeros, out=f"{name}.float", axis=axis)
 

@@ -114,7 +114,7 @@ class _Quantising:
         elif site.kind == "conv":
             self._products.conv(site, product, activation)
         else:
-            self._products.matmul(site, activation)
+            self._products.matmul(site, product, activation)
 
 
 _NUMPY = {"fp32": np.float32, "fp16": np.float16}
