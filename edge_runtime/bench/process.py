@@ -11,6 +11,7 @@ class Process:
     """A running process; every reading is None where the system has no /proc."""
 
     def __init__(self, pid: int) -> None:
+        self.pid = pid
         self._root = Path("/proc") / str(pid)
 
     def cpu(self) -> float | None:

@@ -24,6 +24,7 @@ from edge_runtime.config import key
 from edge_runtime.errors import DeviceError
 
 _PATIENCE = 120.0  # seconds until /readyz must answer
+_PROGRAM = (sys.executable, "-m", "edge_runtime")
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,13 @@ def arguments(model: str, device: str, config: Path | None) -> list[str]:
 
 
 @contextlib.contextmanager
-def started(options: Sequence[str]) -> Iterator[Server]:
-    """A fresh `edge-runtime serve` on a free port, ended on leaving.
+def started(options: Sequence[str], program: Sequence[str] = _PROGRAM) -> Iterator[Server]:
+    """A fresh `edge-runtime serve` on a free port, ended on leaving; `program` runs it.
 
     Raises `DeviceError` with the end of its log when it stops or is not ready in time.
     """
     port = _free_port()
-    command = [sys.executable, "-m", "edge_runtime", "serve", "--port", str(port), *options]
+    command = [*program, "serve", "--port", str(port), *options]
     with tempfile.TemporaryFile() as log:
         began = time.perf_counter()
         # a session of its own, so that Ctrl-C reaches the bench alone
