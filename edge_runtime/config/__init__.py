@@ -12,6 +12,7 @@ from edge_runtime.config.listening import CAP_MS_MIN, Listening
 from edge_runtime.config.microphones import Profile
 from edge_runtime.config.power import Power
 from edge_runtime.config.record import TABLES, Config
+from edge_runtime.config.recovering import Recovering
 from edge_runtime.config.serving import Serving
 from edge_runtime.config.telemetry import Telemetry
 from edge_runtime.config.updating import Updating
@@ -29,6 +30,7 @@ __all__ = [
     "Listening",
     "Power",
     "Profile",
+    "Recovering",
     "Serving",
     "Telemetry",
     "Updating",

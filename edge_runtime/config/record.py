@@ -12,6 +12,7 @@ from edge_runtime.config.guarding import Guarding
 from edge_runtime.config.listening import Listening
 from edge_runtime.config.microphones import Profile
 from edge_runtime.config.power import Power
+from edge_runtime.config.recovering import Recovering
 from edge_runtime.config.serving import Serving
 from edge_runtime.config.telemetry import Telemetry
 from edge_runtime.config.updating import Updating
@@ -28,6 +29,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     serving: Serving = Serving()
     admitting: Admitting = Admitting()
     computing: Computing = Computing()
+    recovering: Recovering = Recovering()
     listening: Listening = Listening()
     updating: Updating = Updating()
     guarding: Guarding = Guarding()

@@ -61,6 +61,17 @@ class DeviceMetrics:
             "1 while another device is used than the first choice",
             registry=registry,
         )
+        self._failures = Counter(
+            "edge_runtime_device_failures",
+            "Updates that the device failed at",
+            registry=registry,
+        )
+        self._moves = Counter(
+            "edge_runtime_device_moves",
+            "Changes of the device while serving: away from one that failed, back to it",
+            ["direction"],
+            registry=registry,
+        )
         self._model = Gauge(
             "edge_runtime_model_info",
             "1 for each model that serves: what it is computed in, calibrated as which variant",
@@ -100,6 +111,14 @@ class DeviceMetrics:
     def fallback(self, active: bool) -> None:
         """Whether another device is used than the first choice."""
         self._fallback.set(active)
+
+    def failed(self) -> None:
+        """An update failed."""
+        self._failures.inc()
+
+    def moved(self, direction: str) -> None:
+        """Sessions moved "away" from a device, or "back" to it."""
+        self._moves.labels(direction).inc()
 
     def serves(self, model: tuple[str, ...], before: tuple[str, ...] | None) -> None:
         """A model serves from now on, in the place of another or of none.

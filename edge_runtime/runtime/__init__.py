@@ -81,7 +81,7 @@ class Runtime:
             trial=trial,
         )
         self._tracer: Tracer = tracer or open_tracer(config.telemetry, self._described)
-        self._decoder = Decoder(loader, config.computing, self.metrics, self._tracer)
+        self._decoder = Decoder(loader, config, self.metrics, self._tracer)
         self._share(commons or Commons(config, self.metrics))
         self._pace = 1.0
         self._suited()  # what cannot be said of any configuration is said before there is a session
@@ -141,6 +141,7 @@ class Runtime:
             "canary": None,
             "power": self._governor.about,
             "load": self._crowd.about,
+            "retry": self._decoder.standby.about,
         }
 
     def _suited(self) -> Config:
@@ -228,7 +229,11 @@ class Runtime:
         # Short turns: the event loop must not wait long for a lane that computes in Python.
         sys.setswitchinterval(0.0005)
         await self._decoder.start(
-            self._delivered, self._given_back, self._commons.dispatch, self._keeps_warm
+            self._delivered,
+            self._given_back,
+            self._commons.dispatch,
+            self._keeps_warm,
+            self._moved,
         )
         self._left = asyncio.Event()  # one for each loop that serves, as is the hearing
         hearing = self._hearing = Hearing(
@@ -363,6 +368,11 @@ class Runtime:
             self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
         self._commons.dispatch()
+
+    def _moved(self, said: str) -> None:
+        """Everybody is told that another device works for them."""
+        for stream in self._streams.values():
+            stream.put([WarningEvent(code="device_changed", message=f"{said}.")])
 
     def _given_back(self, task: Task) -> None:
         stream: Stream = task.owner

@@ -1,14 +1,15 @@
-"""Updates in, hypotheses out: lanes on the best device there is, on the next if it is lost."""
+"""Updates in, hypotheses out: lanes on the best device there is, on the next if it fails."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from edge_runtime.config import Computing
+from edge_runtime.config import Config
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
@@ -16,6 +17,8 @@ from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.engine import Engine, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
+from edge_runtime.runtime.proof import steady
+from edge_runtime.runtime.standby import Standby
 from edge_runtime.runtime.tracing import Tracer
 
 _log = logging.getLogger(__name__)
@@ -27,7 +30,7 @@ class Decoder:
     """All methods belong to the event loop's thread, and so does what is called back."""
 
     def __init__(
-        self, loader: Loader, computing: Computing, metrics: RuntimeMetrics, tracer: Tracer
+        self, loader: Loader, config: Config, metrics: RuntimeMetrics, tracer: Tracer
     ) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
@@ -36,7 +39,7 @@ class Decoder:
         self.share = 1.0
         """Part of the device's lanes that are used, one at least; `start` goes by it."""
         self._loader = loader
-        self._computing = computing
+        self._computing = config.computing
         self._metrics = metrics
         self._tracer = tracer
         self._engine: Engine | None = None
@@ -44,6 +47,7 @@ class Decoder:
         self._moving: asyncio.Task[None] | None = None
         self._moved = 0.0
         self._lost: list[object] = []
+        self.standby = Standby(config.recovering, metrics.device, self._proven, self._return)
         self._told: tuple[str, ...] | None = None
         self.dead: EdgeRuntimeError | None = None
         """Why nothing is decoded any more."""
@@ -54,20 +58,24 @@ class Decoder:
         back: Callable[[Task], None],
         changed: Callable[[], None],
         wanted: Callable[[], bool],
+        told: Callable[[str], None],
     ) -> None:
         """Make and warm the lanes.
 
         `done` gets a task with what came of it; `back` a task that a lost device never
         finished, to be submitted anew; `changed` is called once there are lanes again;
-        `wanted` says whether there is anybody to be quick for.
+        `wanted` says whether there is anybody to be quick for; `told` gets what everybody should
+        know of a change.
         Raises what the last device raises that may be used.
         """
         self._done, self._back, self._changed, self._wanted = done, back, changed, wanted
+        self._say = told
         self.dead = None
         await self._open()
 
     async def stop(self) -> None:
         """Finish what is running and end the lanes."""
+        self.standby.drop()
         if self._moving is not None:
             await asyncio.gather(self._moving, return_exceptions=True)
         if self._engine is not None:
@@ -118,6 +126,10 @@ class Decoder:
         self.loaded, runners = await asyncio.to_thread(
             self._loader.made, self.loaded, self._runners
         )
+        self._begin(runners)
+
+    def _begin(self, runners: list[Runner]) -> None:
+        """Work on these lanes, of the device that is loaded."""
         loop = asyncio.get_running_loop()
         self._tell()
         self._meter = Meter(self._metrics, self.loaded, runners)
@@ -131,8 +143,7 @@ class Decoder:
 
     def _tell(self) -> None:
         """Say in the figures what serves from now on."""
-        if self.loaded.fallback is not None:
-            self._metrics.device.fallback(True)
+        self._metrics.device.fallback(self.loaded.fallback is not None)
         before, self._told = self._told, self.loaded.served.labels(self.loaded.name)
         self._metrics.device.serves(self._told, before)
 
@@ -169,31 +180,93 @@ class Decoder:
         self._done(task, result)
         self._meter.look()
         if isinstance(result, Hypothesis):
+            self.standby.worked()
             self._meter.update(result)
+        elif engine is not None and self.standby.failed(task.update.session, result):
+            self._set_aside(engine, result)
+
+    # -- another device
 
     def _lose(self, engine: Engine, error: DeviceLost) -> None:
-        """Leave a device for good: whatever was given to it goes back."""
+        """Leave a device for good."""
         _log.critical("%s is lost: %s", self.loaded.device.name, error)
         # Kept for good: libraries call the device as they let go of it, which may end the process.
-        self._lost += [self.loaded, self._meter]
+        self._lost += [self.loaded, self._meter, self.standby.drop()]
+        self._retire(engine, asyncio.to_thread(self._loader.following, self.loaded, error), error)
+
+    def _set_aside(self, engine: Engine, error: EdgeRuntimeError) -> None:
+        """Leave a device that keeps failing, while there is another one, and try it by and by."""
+        name = self.loaded.device.name
+        if self._loader.next is None:
+            _log.critical("%s keeps failing, and no other device may be used: %s", name, error)
+            return
+        _log.critical("%s keeps failing: %s", name, error)
+        self.standby.keep(self.loaded)
+        self._retire(engine, self._beside(self.loaded, error), error)
+
+    async def _beside(self, kept: Loaded, error: EdgeRuntimeError) -> Loaded:
+        """The next device beside the one that is kept; that one still, if no other can be used."""
+        try:
+            loaded = await asyncio.to_thread(self._loader.beside, error)
+        except EdgeRuntimeError as other:
+            _log.critical("nothing but %s can be used: %s", kept.device.name, other)
+            self.standby.drop()
+            return kept
+        # Segments are cut to what both take: sessions go back.
+        return replace(loaded, size=min(kept.size, loaded.size, key=lambda each: each.samples))
+
+    def _retire(
+        self, engine: Engine, following: Awaitable[Loaded], error: EdgeRuntimeError
+    ) -> None:
+        """Give these lanes nothing more; go on with those of the device that follows."""
+        self._moving = asyncio.create_task(self._move(following, error))
+        self._moved = time.monotonic()
+        self._empty(engine)
+
+    def _empty(self, engine: Engine) -> None:
+        """Let the lanes end: whatever was given to them goes back."""
         lost = list(self._flying.values())
         self._flying.clear()
         self._engine = None
         self.idle = 0
         engine.dismiss()
-        self._moving, self._moved = asyncio.create_task(self._move(error)), time.monotonic()
         for each in lost:
             self._back(each)
 
-    async def _move(self, error: DeviceLost) -> None:
+    async def _move(self, following: Awaitable[Loaded], error: EdgeRuntimeError) -> None:
+        left = self.loaded.device.name
         try:
-            self.loaded = await asyncio.to_thread(self._loader.following, self.loaded, error)
+            self.loaded = await following
             await self._open()
+            self._metrics.device.moved("away")
             _log.warning("decoding goes on: %s", self.loaded.fallback)
+            self._say(f"{left} failed: {self.loaded.device.name} is used from now on")
         except Exception as last:  # noqa: BLE001 – else all would wait for ever
             _log.critical("nothing is decoded any more: %s", last)
             self.dead = last if isinstance(last, EdgeRuntimeError) else error
             self.idle = 1
         finally:
             self._moving = None
+        self._changed()
+
+    def _proven(self, loaded: Loaded) -> list[Runner]:
+        """Lanes of a device that failed before, if it says the same each time now."""
+        runners = self._runners(loaded)
+        for runner in runners:
+            steady(runner)
+        return runners
+
+    async def _return(self, loaded: Loaded, runners: list[Runner]) -> None:
+        """Go on with the device that another one took the place of."""
+        if self._moving is not None:
+            await asyncio.wait({self._moving})
+        left = self.loaded.device.name
+        if self._engine is not None:
+            self._empty(self._engine)
+        self._loader.back()
+        self.loaded, self.dead = loaded, None
+        self._begin(runners)
+        self._metrics.device.moved("back")
+        _log.warning("%s works again and takes the place of %s", loaded.device.name, left)
+        self._say(f"{loaded.device.name} works again, and is used from now on")
         self._changed()

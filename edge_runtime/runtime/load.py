@@ -112,6 +112,7 @@ class Loader:
             self._store, recipe, self._computing, self._size, least or self._size, trial
         )
         self._failed: list[str] = []
+        self._aside: tuple[list[str], list[str]] | None = None
 
     def load(self) -> Loaded:
         """The model on the first device that takes it; a warning for each that does not.
@@ -136,6 +137,31 @@ class Loader:
             _let_go(error)
             loaded.device.close()
         return self.load()
+
+    @property
+    def next(self) -> str | None:
+        """The device after this one, if there is any."""
+        return self._names[1] if len(self._names) > 1 else None
+
+    def beside(self, error: EdgeRuntimeError) -> Loaded:
+        """The model on the next device, while this one stays open.
+
+        Raises what `load` raises; then this one is the first still.
+        """
+        before = self._names, list(self._failed)
+        try:
+            self._leave(error)
+            loaded = self.load()
+        except EdgeRuntimeError:
+            self._names, self._failed = before
+            raise
+        self._aside = self._aside or before
+        return loaded
+
+    def back(self) -> None:
+        """The device that others were loaded `beside` is the first again."""
+        assert self._aside is not None
+        (self._names, self._failed), self._aside = self._aside, None
 
     def made(self, loaded: Loaded, make: Callable[[Loaded], T]) -> tuple[Loaded, T]:
         """What `make` gives, from this device or from the first of the following that can."""

@@ -15,6 +15,8 @@ from edge_runtime.errors import DeviceError
 SECONDS = 2.0
 TOKENS = tuple(range(1000, 1012))
 """What the text is made to begin with: any tokens show whether the model is the same."""
+AGAIN = 3
+"""Times that a device must repeat itself before it is relied on again."""
 NEAR, SHARE = 0.1, 0.05
 """How far log-probabilities may lie apart: float16 rounds, and libraries add in their own order."""
 
@@ -35,12 +37,32 @@ def prove(chain: Chain, folder: Path) -> None:
         )
 
 
+def steady(runner: Runner) -> None:
+    """Decode the same noise again and again, on the device of `runner`.
+
+    Raises `DeviceError` where it does not always say the same, and what decoding raises.
+    """
+    first = _said(runner)
+    for _ in range(AGAIN):
+        apart = np.abs(first - _said(runner))
+        if not (apart <= NEAR + SHARE * np.abs(first)).all():
+            raise DeviceError(
+                f"{runner.chain.device.name} does not say the same of the same sound: "
+                f"log-probabilities are up to {apart.max():.2f} apart",
+                "Run `edge-runtime doctor`, and restart the machine.",
+            )
+
+
 def _heard(chain: Chain) -> np.ndarray:
     """Log-probabilities along `TOKENS`."""
-    samples = int(SECONDS * chain.shape.rate)
+    return _said(Runner(chain, Size(1, int(SECONDS * chain.shape.rate))))
+
+
+def _said(runner: Runner) -> np.ndarray:
+    shape = runner.chain.shape
+    samples = int(SECONDS * shape.rate)
     noise = np.random.default_rng(0).normal(0, 0.1, samples).astype(np.float32)
-    tokens = tuple(token % chain.shape.vocabulary for token in TOKENS)
-    runner = Runner(chain, Size(1, samples))
+    tokens = tuple(token % shape.vocabulary for token in TOKENS)
     # Passes of another text come first: what they leave behind must not be read for the new.
     for forced in (tokens[:3], tokens):
         update = Update("proof", 0, Purpose.FINAL, 0, samples, tokens, forced, limit=len(tokens))
