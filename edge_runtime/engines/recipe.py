@@ -247,7 +247,26 @@ class SileroRecipe(Recipe, frozen=True, kw_only=True, tag="silero"):
         return {"architecture": self.architecture}
 
 
-AnyRecipe = MoonshineRecipe | SileroRecipe
+class TransducerRecipe(Recipe, frozen=True, kw_only=True, tag="transducer"):
+    """A streaming transducer in the ONNX form it is published in, whose files say the rest.
+
+    At most `symbols_per_frame` tokens are taken from one encoded frame. `flush_ms` of silence
+    follow the last sample, so that what the encoder holds back comes out.
+    """
+
+    symbols_per_frame: Annotated[int, msgspec.Meta(ge=1, le=20)]
+    flush_ms: Annotated[int, msgspec.Meta(ge=0, le=5000)]
+    tokens_per_second: Annotated[float, msgspec.Meta(gt=0)]
+
+    def _graph_content(self) -> dict[str, object]:
+        return {
+            "symbols_per_frame": self.symbols_per_frame,
+            "flush_ms": self.flush_ms,
+            "tokens_per_second": self.tokens_per_second,
+        }
+
+
+AnyRecipe = MoonshineRecipe | SileroRecipe | TransducerRecipe
 
 
 def recipes_folder() -> Path:
@@ -270,7 +289,7 @@ def load_recipe(name_or_path: str | Path) -> AnyRecipe:
     """
     path = _find(str(name_or_path))
     try:
-        recipe = msgspec.toml.decode(path.read_bytes(), type=MoonshineRecipe | SileroRecipe)
+        recipe: AnyRecipe = msgspec.toml.decode(path.read_bytes(), type=AnyRecipe)
     except OSError as error:
         raise RecipeError(
             f"{path} cannot be read: {error.strerror}", "Give this user read permission."

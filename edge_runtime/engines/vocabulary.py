@@ -12,13 +12,15 @@ from edge_runtime.errors import ModelDamaged, ModelMissing
 def read_vocabulary(weights: Path) -> list[str]:
     """The text of every token, by its number; U+2581 is a space, `<0xNN>` a byte.
 
-    Reads `tokenizer.bin` or `tokenizer.json`, whichever the folder has.
+    Reads `tokenizer.bin`, `tokenizer.json` or `tokens.txt`, whichever the folder has.
     """
     binary, described = weights / "tokenizer.bin", weights / "tokenizer.json"
     if binary.is_file():
         return _binary(binary)
     if described.is_file():
         return _described(described)
+    if (listed := weights / "tokens.txt").is_file():
+        return _listed(listed)
     raise ModelMissing(f"no tokenizer in {weights}", "Run: edge-runtime pull MODEL --again")
 
 
@@ -62,4 +64,20 @@ def _described(path: Path) -> list[str]:
     tokens = [""] * (max(vocab.values(), default=-1) + 1)
     for text, number in vocab.items():
         tokens[number] = text
+    return tokens
+
+
+def _listed(path: Path) -> list[str]:
+    """A line for each token: its text, a space, its number."""
+    numbered: dict[int, str] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text, _, number = line.rpartition(" ")
+        if not number.strip().isdecimal():
+            raise ModelDamaged(
+                f"{path}: {line!r} has no number", "Run: edge-runtime pull MODEL --again"
+            )
+        numbered[int(number)] = text
+    tokens = [""] * (max(numbered, default=-1) + 1)
+    for place, text in numbered.items():
+        tokens[place] = text
     return tokens

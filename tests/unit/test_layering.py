@@ -23,7 +23,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "decode pure": ("decode",),
     "decode device": (
         "decode.graphs", "decode.lane", "decode.mirror", "decode.trial", "decode.runner",
-        "decode.tiles", "decode.watch",
+        "decode.tiles", "decode.watch", "decode.chunked.chain", "decode.chunked.lane",
+        "decode.chunked.runner", "decode.chunked.states",
     ),
     "engines": ("engines",),
     "session": ("session",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe
+from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, TransducerRecipe
 from edge_runtime.errors import RecipeError
 
 PRECISIONS: dict[str, type[np.floating]] = {"fp32": np.float32, "fp16": np.float16}
@@ -32,6 +32,11 @@ def export(
     if precision not in PRECISIONS:
         raise RecipeError(f"unknown precision {precision!r}", "Use fp32 or fp16.")
     dtype = PRECISIONS[precision]
+    if isinstance(recipe, TransducerRecipe):
+        from edge_runtime.engines.export.streaming import transducer
+
+        transducer.export(recipe, weights, out, progress)
+        return
     if not isinstance(recipe, MoonshineRecipe):
         from edge_runtime.engines.export import silero
 

@@ -1,0 +1,175 @@
+"""What is kept of each stream between its updates: pages of the device, and the text so far."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edge_runtime.decode.chunked.shape import ChunkShape
+from edge_runtime.device.base import Buffer, Device
+
+MOST = 64
+"""Streams whose state is kept; of more, the one that waited longest is computed anew."""
+
+Key = tuple[str, int]
+"""The session and the number of its segment."""
+
+
+class Half:
+    """The state of `rows` streams at one moment, a row each."""
+
+    def __init__(self, device: Device, shape: ChunkShape, rows: int = 1) -> None:
+        self.rows = rows
+        self.pages = {
+            f"page_{page.dtype}": device.alloc((rows, page.size), page.dtype)
+            for page in shape.pages
+        }
+        self.words = words(device, shape, rows)
+
+    def buffers(self) -> dict[str, Buffer]:
+        return {**self.pages, **self.words}
+
+    def row(self, number: int) -> dict[str, Buffer]:
+        """One row of each."""
+        return {
+            name: buffer.view((1, *buffer.shape[1:]), number * _size(buffer))
+            for name, buffer in self.buffers().items()
+        }
+
+
+def words(device: Device, shape: ChunkShape, rows: int) -> dict[str, Buffer]:
+    """What the predictor keeps of `rows` streams."""
+    found = {"tokens": device.alloc((rows, shape.context), np.int64)}
+    for number, state in enumerate(shape.recurrent):
+        size = (rows, state.layers, state.width)
+        found[f"recurrent_{number}"] = device.alloc(size, state.dtype)
+    return found
+
+
+def _size(buffer: Buffer) -> int:
+    size = 1
+    for length in buffer.shape[1:]:
+        size *= length
+    return size
+
+
+@dataclass
+class Text:
+    """Tokens of a stream one by one, and the encoded frame that each came at."""
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+
+    def add(self, token: int, logprob: float, margin: float, frame: int) -> None:
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.margins.append(margin)
+        self.frames.append(frame)
+
+    def copy(self) -> Text:
+        return Text([*self.tokens], [*self.logprobs], [*self.margins], [*self.frames])
+
+    def until(self, frame: float) -> Text:
+        """What was said before that frame."""
+        count = sum(each < frame for each in self.frames)
+        return Text(
+            self.tokens[:count], self.logprobs[:count], self.margins[:count], self.frames[:count]
+        )
+
+
+class Kept:
+    """One stream: its sample 0 is sample `base` of the session, `chunks` of it have been run.
+
+    `halves` are read and written in turn, `turn` is the one that holds. Hold `lock` to go on.
+    """
+
+    def __init__(self, halves: tuple[Half, Half]) -> None:
+        self.halves = halves
+        self.lock = threading.Lock()
+        self.begin(0)
+
+    def begin(self, base: int) -> None:
+        self.base = base
+        self.turn = 0
+        self.chunks = 0
+        self.text = Text()
+
+
+class States:
+    """The streams of one model on one device, for all its lanes.
+
+    A stream's state follows from its audio, so that what is not here is computed again: whoever
+    waited longest makes room.
+    """
+
+    def __init__(self, device: Device, shape: ChunkShape, most: int = MOST) -> None:
+        self._device = device
+        self._shape = shape
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, Kept] = OrderedDict()
+        self._free: list[Kept] = []
+        self._made = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, key: Key, base: int) -> Kept:
+        """The stream of that key, its lock held; a fresh one from `base` on where there is none.
+
+        Waits for another lane that is at the same stream.
+        """
+        while True:
+            with self._lock:
+                kept = self._kept.get(key)
+                if kept is None:
+                    kept = self._kept[key] = self._fresh()
+                    kept.begin(base)
+                    return kept
+                self._kept.move_to_end(key)
+            kept.lock.acquire()
+            with self._lock:
+                if self._kept.get(key) is kept:
+                    return kept
+            kept.lock.release()  # it came to its end meanwhile
+
+    def release(self, kept: Kept) -> None:
+        """Let others go on with it."""
+        kept.lock.release()
+
+    def drop(self, key: Key, kept: Kept) -> None:
+        """The stream is over: its pages are free. Its lock is held, and released."""
+        with self._lock:
+            if self._kept.get(key) is kept:
+                del self._kept[key]
+                self._free.append(kept)
+        kept.lock.release()
+
+    def check_integrity(self) -> None:
+        """Every stream is kept or free, and so once."""
+        with self._lock:
+            everyone = [*self._kept.values(), *self._free]
+            assert len({id(kept) for kept in everyone}) == len(everyone) == self._made
+
+    def _fresh(self) -> Kept:
+        """One that nobody uses, its lock held."""
+        for free in self._free:
+            # Somebody may be about to see that it is not what he waited for.
+            if free.lock.acquire(blocking=False):
+                self._free.remove(free)
+                return free
+        if self._made >= self._most:
+            for key, kept in self._kept.items():
+                if kept.lock.acquire(blocking=False):
+                    del self._kept[key]
+                    return kept
+        # More than `most` only where all of them are being worked on.
+        self._made += 1
+        made = Kept((Half(self._device, self._shape), Half(self._device, self._shape)))
+        made.lock.acquire()
+        return made

@@ -1,0 +1,1 @@
+"""Published streaming models become graphs that the runner drives."""

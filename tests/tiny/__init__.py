@@ -1,0 +1,1 @@
+"""Small models with random weights, with the tensors and notes of the published ones."""
