@@ -24,6 +24,7 @@ from edge_runtime.server.keys import Keys, default_path
 from edge_runtime.server.native import PATH, Native
 from edge_runtime.server.parking import Parking
 from edge_runtime.server.ports import own_ports
+from edge_runtime.server.profiling import profiled
 from edge_runtime.server.report import Report
 from edge_runtime.server.runner import runner
 from edge_runtime.server.state import STATE, State
@@ -136,6 +137,7 @@ async def serve(
     ):  # fmt: skip
         loop.add_signal_handler(number, act)
     async with contextlib.AsyncExitStack() as hosted:
+        hosted.enter_context(profiled(config.telemetry))
         async with report.loading():
             where, runtime = await hosted.enter_async_context(hosting(app, load))
         ready(where, runtime)
