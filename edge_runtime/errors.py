@@ -90,6 +90,12 @@ class MemoryCapped(DeviceError):
     code = "memory_cap"
 
 
+class MemoryShort(EdgeRuntimeError, MemoryError):
+    """There is no memory for one more model."""
+
+    code = "memory_short"
+
+
 class EngineMismatch(DeviceError):
     """There are engines of the model, and none is for this model, library, device and use."""
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "pull": "Fetch a model's weights and make its graphs.",
     "build": "Make a model's TensorRT engine for this machine.",
     "calibrate": "Make a model smaller by your own recordings, or refuse to.",
+    "models": "List, load and unload the models of a running server.",
     "engines": "List, check, remove, export, import and promote engines.",
     "doctor": "Say what is wrong with this machine, and what mends it.",
     "bench": "Measure accuracy, latency and cost on this machine.",

@@ -19,6 +19,7 @@ EXAMPLES = """\
 edge-runtime serve                                   ws://127.0.0.1:8765/v1/stream
 edge-runtime serve --port 9000 --max-sessions 4
 edge-runtime serve --config kiosk.toml
+edge-runtime serve --model moonshine-tiny-en --model whisper-base   each session names one
 edge-runtime serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 edge-runtime serve --canary 0.1                      try a calibrated model on every tenth session
 EDGE_RUNTIME_PORT=9000 edge-runtime serve            every key is a variable, too
@@ -36,7 +37,8 @@ def serve(
         int | None, typer.Option(metavar="NUMBER", help="0 takes a free one [8765].")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A model that was pulled; several: the first is usual."),
     ] = None,
     device: Device = None,
     config: Settings = None,
@@ -80,7 +82,8 @@ def serve(
         options={
             "host": host,
             "port": port,
-            "model": model,
+            "model": model[0] if model else None,
+            "models": tuple(model) if model else None,
             "device": device,
             "max_sessions": max_sessions,
             "admitting.tls_cert": tls_cert and str(tls_cert),
@@ -92,9 +95,9 @@ def serve(
     metrics, store = Metrics(), Store()
 
     def loaded() -> Runtime:
-        from edge_runtime.runtime.canary import load as opened
+        from edge_runtime.runtime.models import Models
 
-        return opened(settings, store, metrics)
+        return Models(settings, store, metrics)
 
     asyncio.run(run(settings, loaded, metrics, _announce, store.root))
 
@@ -109,6 +112,9 @@ def _say(url: str, runtime: Runtime) -> None:
     socket = url.replace("http", "ws", 1) + "/v1/stream"
     say_fallback(runtime.fallback)
     typer.echo(f"serving {runtime.model} on {runtime.device.name}: {socket}", err=True)
+    for name, other in list(runtime.models.items())[1:]:
+        say_fallback(other.fallback)
+        typer.echo(f"   and {name} on {other.device.name}, for who names it", err=True)
     for line in _form(runtime.about):
         typer.echo(line, err=True)
     # what means every address to a listener is none to a client, and in no certificate

@@ -172,18 +172,18 @@ def _after(found: Status) -> str:
 
 
 def _provide(program: Path, folder: Path | None) -> None:
-    """The configured model, in the service's store, and all of that its user's."""
+    """The configured models, in the service's store, and all of that its user's."""
     variables = _variables(units.SETTINGS["edge-runtime.env"])
-    model = load(environ={**os.environ, **variables}).serving.model
-    if not any(
-        each.recipe.name == load_recipe(model).name and each.state == "ready"
-        for each in Store(units.STORE).listing()
-    ):
-        line = [str(program), "pull", model, *(["--from", str(folder)] if folder else [])]
+    served = load(environ={**os.environ, **variables}).serving.served
+    listing = Store(units.STORE).listing()
+    there = {each.recipe.name for each in listing if each.state == "ready"}
+    missing = [model for model in served if load_recipe(model).name not in there]
+    if missing:
+        line = [str(program), "pull", *missing, *(["--from", str(folder)] if folder else [])]
         environ = {**os.environ, "EDGE_RUNTIME_STORE": str(units.STORE)}
         if subprocess.run(line, env=environ, stdout=sys.stderr, check=False).returncode:
             raise ServiceError(
-                f"the model {model} is not in {units.STORE}, and could not be put there",
+                f"{', '.join(missing)} is not in {units.STORE}, and could not be put there",
                 "Do what is said above, then run the same command again.",
             )
     control.make_user_and_folders(HERE)

@@ -62,7 +62,8 @@ def load(
         ),
         strict=False,
     )
-    return _together(config, (_option(*each) for each in (options or {}).items()))
+    config = _together(config, (_option(*each) for each in (options or {}).items()))
+    return _first_of_models(config)
 
 
 def unset(config: Config, settings: Mapping[str, float]) -> dict[str, float]:
@@ -88,6 +89,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(known)}."
+
+
+def _first_of_models(config: Config) -> Config:
+    """With the first of the models that are listed as `model`, where nobody gave that."""
+    listed = config.serving.listed
+    if not listed or "serving.model" in config.given:
+        return config
+    serving = msgspec.structs.replace(config.serving, model=listed[0])
+    return msgspec.structs.replace(config, serving=serving)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,7 +9,11 @@ from edge_runtime.errors import ConfigError
 
 
 class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the server listens and how much it takes on."""
+    """Where the server listens and how much it takes on.
+
+    `models` are all that are served, as a list or with commas between them; empty: `model` alone.
+    Where nobody gave `model`, it is the first of them.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -19,6 +23,18 @@ class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resume_seconds: float = 30.0
     idle_seconds: float = 300.0
     max_message_bytes: int = 1 << 20
+    models: str | tuple[str, ...] = ""
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """All models, the default first, each once."""
+        return tuple(dict.fromkeys((self.model, *self.listed)))
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Those of `models`."""
+        given = self.models.split(",") if isinstance(self.models, str) else self.models
+        return tuple(name for each in given if (name := each.strip()))
 
     def __post_init__(self) -> None:
         for key in ("host", "model", "device"):

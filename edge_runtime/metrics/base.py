@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from edge_runtime.metrics.device import DeviceMetrics
     from edge_runtime.metrics.load import LoadMetrics
     from edge_runtime.metrics.metrics import Cost
+    from edge_runtime.metrics.models import ModelMetrics
     from edge_runtime.metrics.power import PowerMetrics
 
 
@@ -16,6 +17,7 @@ class RuntimeMetrics(Protocol):
 
     device: DeviceMetrics
     load: LoadMetrics
+    models: ModelMetrics
     power: PowerMetrics
 
     def update(self, purpose: str, cost: Cost) -> None: ...

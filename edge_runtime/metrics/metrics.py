@@ -12,6 +12,7 @@ from edge_runtime.events import Error, Event, Final, Overrun, Partial
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.dialects import DialectMetrics
 from edge_runtime.metrics.load import LoadMetrics
+from edge_runtime.metrics.models import ModelMetrics
 from edge_runtime.metrics.power import PowerMetrics
 from edge_runtime.metrics.recent import RecentUpdates
 from edge_runtime.metrics.variants import VariantMetrics
@@ -45,9 +46,9 @@ class Cost(Protocol):
 class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
-    `device` has those of the device, `dialects` those of each protocol, `variants` those of a
-    trial, `load` of overload, `power` heat and power; `recent` remembers the last updates one
-    by one.
+    `device` has those of the device, `dialects` those of each protocol, `models` those of each
+    model, `variants` those of a trial, `load` of overload, `power` heat and power; `recent`
+    remembers the last updates one by one.
     """
 
     def __init__(self) -> None:
@@ -98,6 +99,7 @@ class Metrics:
         )
         self.device = DeviceMetrics(registry)
         self.dialects = DialectMetrics(registry)
+        self.models = ModelMetrics(registry)
         self.variants = VariantMetrics(registry)
         self.load = LoadMetrics(registry)
         self.power = PowerMetrics(registry)

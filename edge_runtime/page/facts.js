@@ -6,6 +6,7 @@ export function facts(health) {
     ? [
         ["Model", `${health.model}${health.precision ? `, ${health.precision}` : ""}`],
         ["Device", health.device],
+        ["Other models", others(health)],
         ["Sessions", sessions(health.sessions)],
         ["Calibrated", health.variant && `${health.variant}${health.forced ? ", forced" : ""}`],
         ["On trial", health.canary && trial(health.canary)],
@@ -30,6 +31,18 @@ function row([name, told, kind]) {
   description.textContent = told;
   if (kind) description.className = kind;
   return [term, description];
+}
+
+function others({ models = [], loading = null }) {
+  const rest = models.filter((each) => !each.default);
+  const said = rest.map(({ model, device, sessions, state, lost }) => {
+    const notes = [device, `${sessions} sessions`];
+    if (state !== "serving") notes.push(state);
+    if (lost) notes.push("lost");
+    return `${model} (${notes.join(", ")})`;
+  });
+  if (loading) said.push(`${loading} (loading)`);
+  return said.join("; ");
 }
 
 function sessions({ open, parked, max }) {

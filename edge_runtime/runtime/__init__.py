@@ -207,6 +207,7 @@ class Runtime:
         stream = Stream(session, self._ears.open(), self._hearing.stir)
         self._streams[name] = stream
         self._tracer.opened(name)
+        self.metrics.models.opened(self.model)
         return stream
 
     @property
@@ -359,6 +360,7 @@ class Runtime:
                 self._give_up(stream, result)
         else:
             stream.relieved()
+            self.metrics.models.update(self.model, result.cost.busy)
             self._crowd.spent(stream, result)
             try:
                 stream.put(session.accept(result))
@@ -387,6 +389,7 @@ class Runtime:
         if stream.finished and name in self._streams:
             del self._streams[name]
             self._tracer.closed(name)
+            self.metrics.models.closed(self.model)
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
             self._left.set()

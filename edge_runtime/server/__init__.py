@@ -13,7 +13,7 @@ from aiohttp import web
 
 from edge_runtime.config import Config
 from edge_runtime.metrics import Metrics
-from edge_runtime.server import health, page, routes, tls
+from edge_runtime.server import admin, health, page, routes, tls
 from edge_runtime.server.address import MAIN, listen, url
 from edge_runtime.server.announcement import announced
 from edge_runtime.server.base import Limits, Runtime
@@ -60,6 +60,7 @@ def create_app(
     app[DOORS]["/healthz"] = app[DOORS]["/readyz"] = Door(without="anybody")
     figures = Door(without="anybody" if admitting.open_metrics else "local")
     app[DOORS]["/metrics"] = figures
+    admin.add(app)
     page.add(app, figures)
     return app
 

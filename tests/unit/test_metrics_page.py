@@ -22,7 +22,10 @@ WRITTEN = {
 def counted() -> dict[str, tuple[str, tuple[str, ...]]]:
     metrics = Metrics()
     found = {}
-    rooms = (metrics.device, metrics.dialects, metrics.variants, metrics.load, metrics.power)
+    rooms = (
+        metrics.device, metrics.dialects, metrics.models, metrics.variants, metrics.load,
+        metrics.power,
+    )  # fmt: skip
     for owner in (metrics, *rooms):
         for each in vars(owner).values():
             if isinstance(each, MetricWrapperBase):

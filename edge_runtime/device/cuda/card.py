@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -10,6 +11,8 @@ from pathlib import Path
 _PROCESS = Path("/proc/self/statm")
 _MACHINE = Path("/proc/meminfo")
 _AVAILABLE = "MemAvailable:"
+_GROUP = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 
 _log = logging.getLogger(__name__)
 
@@ -32,13 +35,44 @@ def free_on_card(bus: str, integrated: bool) -> int | None:
     return _of_machine() if integrated else _of_card(bus)
 
 
-def _of_machine() -> int | None:
+def available() -> int | None:
+    """Bytes of the machine's memory that this process can have; None where nobody says.
+
+    A service or a container may be left less of it than there is: see `_of_groups`.
+    """
+    machine = _unused()
+    return None if machine is None else min([machine, *_of_groups()])
+
+
+def _of_groups() -> list[int]:
+    """Bytes that the control groups (version 2) of this process have left, where one is bounded."""
+    try:
+        own = Path(_GROUP.read_text().rpartition("::")[2].strip().lstrip("/"))
+    except OSError:
+        return []
+    left: list[int] = []
+    for group in (_GROUPS / each for each in (own, *own.parents)):
+        with contextlib.suppress(OSError, ValueError):  # "max", or the root, which has no bound
+            most = int((group / "memory.max").read_text())
+            taken = int((group / "memory.current").read_text())
+            rows = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+            cached = {row[0]: int(row[1]) for row in rows}.get("inactive_file", 0)
+            left.append(max(0, most - taken + cached))
+    return left
+
+
+def _unused() -> int | None:
     try:
         lines = _MACHINE.read_text().splitlines()
     except OSError:
         return None
     found = [line.split()[1] for line in lines if line.startswith(_AVAILABLE)]
-    return (int(found[0]) << 10) + resident() if found else None
+    return int(found[0]) << 10 if found else None
+
+
+def _of_machine() -> int | None:
+    unused = _unused()
+    return None if unused is None else unused + resident()
 
 
 def _of_card(bus: str) -> int | None:

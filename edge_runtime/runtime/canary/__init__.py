@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -20,23 +19,28 @@ from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.runtime.canary.arm import Arm, Watched
 from edge_runtime.runtime.canary.breach import breach
+from edge_runtime.runtime.commons import Commons
+from edge_runtime.runtime.load import Loaded
+from edge_runtime.runtime.release import let_go
 
 __all__ = ["Canary", "load"]
 
 _log = logging.getLogger(__name__)
 
 _RELEASE = "release"
-_MOMENT = 0.1  # seconds in which threads leave the frames of what they did last
 
 
-def load(config: Config, store: Store, metrics: Metrics) -> Runtime | Canary:
+def load(
+    config: Config, store: Store, metrics: Metrics, commons: Commons | None = None
+) -> Runtime | Canary:
     """What a server runs: the active model, and beside it the candidate where that is asked for.
 
-    A candidate that cannot be tried costs a warning and no more. Raises what `Runtime` raises.
+    A candidate that cannot be tried costs a warning and no more. `commons` is what both share with
+    other models. Raises what `Runtime` raises.
     """
     if not config.canary.share:
-        return Runtime(config, store=store, metrics=metrics)
-    active = Arm(config, store, metrics)
+        return Runtime(config, store=store, metrics=metrics, commons=commons)
+    active = Arm(config, store, metrics, commons=commons)
     try:
         return Canary(config, store, active, _trial(config, store, metrics, active))
     except EdgeRuntimeError as error:
@@ -109,6 +113,17 @@ class Canary:
     def languages(self) -> tuple[str, ...]:
         """What it understands, by ISO 639-1 codes."""
         return self._active.runtime.languages
+
+    @property
+    def loaded(self) -> Loaded:
+        """The active model, on the device that is used now."""
+        return self._active.runtime.loaded
+
+    @property
+    def sessions(self) -> int:
+        """Streams that are open, of both."""
+        trial = 0 if self._trial is None else self._trial.runtime.sessions
+        return self._active.runtime.sessions + trial
 
     @property
     def device(self) -> Device:
@@ -207,15 +222,8 @@ class Canary:
         """Let go of the candidate once nobody is served by it: its memory is wanted elsewhere."""
         await trial.runtime.idle()
         await self._running.aclose()
-        await asyncio.sleep(_MOMENT)
-        loaded = trial.runtime.loaded
-        trial.device.retires(loaded.served.labels(loaded.name))
+        await let_go(trial.runtime)
         self._trial = None
-        device = loaded.device
-        trial.runtime.forget()
-        del trial, loaded
-        gc.collect()  # a model hangs on cycles, and looks small to Python
-        device.close()
         _log.warning("the candidate %s is not in memory any more", self._name)
 
     def _reject(self, why: str) -> None:

@@ -15,6 +15,7 @@ from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Cost, LoadMetrics, Metrics
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.runtime.canary.counts import Counts
+from edge_runtime.runtime.commons import Commons
 from edge_runtime.runtime.stream import Stream
 
 FULL = "full"
@@ -28,16 +29,22 @@ class Arm:
     """
 
     def __init__(
-        self, config: Config, store: Store, metrics: Metrics, trial: Variant | None = None
+        self,
+        config: Config,
+        store: Store,
+        metrics: Metrics,
+        trial: Variant | None = None,
+        commons: Commons | None = None,
     ) -> None:
         """Loads the active model, or the variant on `trial`; raises what `Runtime` raises."""
         self.device = metrics.device
         self.power = metrics.power
+        self.models = metrics.models
         # The load that is told is that of the lanes of the active model.
         self.load = metrics.load if trial is None else LoadMetrics(CollectorRegistry())
         self.counts = Counts()
         self._all = metrics
-        self.runtime = Runtime(config, store=store, metrics=self, trial=trial)
+        self.runtime = Runtime(config, store=store, metrics=self, trial=trial, commons=commons)
 
     @property
     def name(self) -> str:
