@@ -66,7 +66,8 @@ def serve(
 
     Settings come from the file, then from variables EDGE_RUNTIME_…, then from options.
     An address that other machines reach needs a key first: edge-runtime keys add NAME.
-    SIGTERM and Ctrl-C finalise every session before the server ends.
+    SIGTERM and Ctrl-C finalise every session before the server ends, within 5 s. Where the
+    device hangs, it ends with code 70.
     """
     import asyncio
 
@@ -74,6 +75,7 @@ def serve(
     from edge_runtime.engines.store import Store
     from edge_runtime.metrics import Metrics
     from edge_runtime.server import serve as run
+    from edge_runtime.server.deadline import Deadline
     from edge_runtime.systemd import journal
 
     journal.start_logging(log_level.upper())
@@ -99,7 +101,11 @@ def serve(
 
         return Models(settings, store, metrics)
 
-    asyncio.run(run(settings, loaded, metrics, _announce, store.root))
+    deadline = Deadline()
+    asyncio.run(run(settings, loaded, metrics, _announce, store.root, deadline))
+    deadline.lift()
+    if deadline.code:
+        raise typer.Exit(deadline.code)
 
 
 def _announce(url: str, runtime: Runtime) -> None:

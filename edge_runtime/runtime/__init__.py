@@ -264,6 +264,10 @@ class Runtime:
             await self._hearing.prove()
         await self._decoder.prove()
 
+    async def leave(self, why: str) -> None:
+        """Give up the lanes that there are, which hang; returns once others do their work."""
+        await self._decoder.leave(why)
+
     # -- after each batch that was heard
 
     def _give_up(self, stream: Stream, error: Exception) -> None:

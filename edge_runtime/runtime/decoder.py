@@ -204,6 +204,16 @@ class Decoder:
         self.standby.keep(self.loaded)
         self._retire(engine, self._beside(self.loaded, error), error)
 
+    async def leave(self, why: str) -> None:
+        """Give up lanes that hang; returns once others run what they had in hand."""
+        if self._engine is not None:
+            self.standby.drop()
+            self._lost += [self.loaded, self._meter]
+            error = DeviceLost(why, "Restart the machine where it comes again.")
+            self._retire(self._engine, self._beside(self.loaded, error), error)
+        if self._moving is not None:
+            await asyncio.wait({self._moving})
+
     async def _beside(self, kept: Loaded, error: EdgeRuntimeError) -> Loaded:
         """The next device beside the one that is kept; that one still, if no other can be used."""
         try:

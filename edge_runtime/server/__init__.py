@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from edge_runtime.server.address import MAIN, listen, url
 from edge_runtime.server.announcement import announced
 from edge_runtime.server.base import Limits, Runtime
 from edge_runtime.server.conversation import handler
+from edge_runtime.server.deadline import BACKLOG, HUNG, Deadline
 from edge_runtime.server.door import DOORS, Door, door_of
 from edge_runtime.server.guard import GUARD, Guard
 from edge_runtime.server.keys import Keys, default_path
+from edge_runtime.server.lookout import Lookout
 from edge_runtime.server.native import PATH, Native
 from edge_runtime.server.parking import Parking
 from edge_runtime.server.ports import own_ports
@@ -123,24 +126,36 @@ async def serve(
     metrics: Metrics,
     ready: Callable[[str, Runtime], Any],
     store: Path | None = None,
+    deadline: Deadline | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is called with the URL and the runtime.
+    """Serve until SIGTERM, SIGINT or a device that hangs; `ready` gets the URL and the runtime.
 
     What systemd wants to know of it, it is told: see `Report`. SIGHUP takes a renewed
-    certificate at once.
+    certificate at once. The end sets the `deadline` of the process, where one is given.
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     app = create_app(config, metrics, store=store)
-    report = Report(Manager(), app[STATE])
+    manager = Manager()
+    state = app[STATE]
+    report = Report(manager, state)
+
+    def stop(code: int = 0) -> None:
+        if code == HUNG:
+            state.limits = replace(state.limits, grace=state.limits.grace + BACKLOG)
+        stopped.set()
+        if deadline is not None:
+            deadline.set(code)
+
     for number, act in (
-        (signal.SIGTERM, stopped.set), (signal.SIGINT, stopped.set), (signal.SIGHUP, report.reload),
+        (signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, report.reload),
     ):  # fmt: skip
         loop.add_signal_handler(number, act)
+    lookout = Lookout(config.recovering.hang_seconds, manager.watchdog, lambda: stop(HUNG))
     async with contextlib.AsyncExitStack() as hosted:
         hosted.enter_context(profiled(config.telemetry))
         async with report.loading():
             where, runtime = await hosted.enter_async_context(hosting(app, load))
         ready(where, runtime)
-        async with report.serving(where, runtime):
+        async with report.serving(where, runtime), lookout.over(runtime):
             await stopped.wait()

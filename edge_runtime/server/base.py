@@ -67,6 +67,9 @@ class Runtime(Protocol):
     async def prove(self) -> None:
         """Return once all that computes has come through with something; never if it is stuck."""
 
+    async def leave(self, why: str) -> None:
+        """Give up the lanes that there are, which hang; returns once others do their work."""
+
     def serving(self) -> AbstractAsyncContextManager[Any]:
         """Work on streams inside this context."""
 
@@ -79,16 +82,17 @@ class Limits:
     """How long the server waits for a client, and how much it keeps for it.
 
     Seconds: `hello` until the first message, `blocked` while a client reads nothing,
-    `linger` for the answer to a close, `grace` for finals at shutdown. Events: `waiting`
-    for a socket, `kept` for a replay. Bytes: `message`, the most that is read of one
-    message, so that one beyond the configured bound is answered and not cut off;
-    `piece`, the most that is decoded at a time on the event loop.
+    `linger` for the answer to a close, `grace` for finals at shutdown, and `leave` then for
+    connections to close. Events: `waiting` for a socket, `kept` for a replay. Bytes:
+    `message`, the most that is read of one message, so that one beyond the configured bound
+    is answered and not cut off; `piece`, the most that is decoded at a time on the event loop.
     """
 
     hello: float = 10.0
     blocked: float = 30.0
     linger: float = 5.0
-    grace: float = 10.0
+    grace: float = 3.5
+    leave: float = 0.5
     waiting: int = 2000
     kept: int = 1000
     message: int = 16 << 20

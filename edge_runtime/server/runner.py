@@ -16,5 +16,5 @@ def runner(app: web.Application, state: State) -> web.AppRunner:
         logger=logs.requests(),
         # from the connection on, and after each answer: until the next request's last header
         keepalive_timeout=state.config.admitting.header_seconds,
-        shutdown_timeout=state.limits.linger,
+        shutdown_timeout=state.limits.leave,
     )

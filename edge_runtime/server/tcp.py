@@ -118,7 +118,7 @@ class Listener:
     async def finish(self) -> None:
         """Wait for those whose session is over to hang up, then break off the others."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.state.limits.linger)
+            await asyncio.wait(self._tasks, timeout=self.state.limits.leave)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

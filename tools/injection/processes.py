@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -17,48 +18,64 @@ from pathlib import Path
 
 import aiohttp
 
+from edge_runtime.server.deadline import HUNG
 from injection.clients import Spoken
 from injection.house import finals_lost, rest, text
 
 SECONDS = 5.0
 """From SIGTERM to the end of the process."""
 
+HANGS = "injected: a lane hangs"
+
+HANG = 3.0
+"""Seconds that a lane may take before it counts as hung."""
+
 
 @dataclass(frozen=True)
 class Child:
-    """A server of its own process."""
+    """A server of its own process, and where its log is."""
 
     url: str
     process: subprocess.Popen[bytes]
+    log: Path
 
 
 @contextlib.asynccontextmanager
-async def serving(*, full: bool = False) -> AsyncIterator[Child]:
-    """A fresh server; where the disk is `full` it can write no file, and no line of its log."""
+async def serving(*, full: bool = False, hangs: int = 0) -> AsyncIterator[Child]:
+    """A fresh server; where the disk is `full` it can write no file, and no line of its log.
+
+    With `hangs` a lane never comes through with that piece of work.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "edge_runtime", "serve", "--port", str(port), "--no-keys"]
-    root = str(Path(__file__).parents[2])
-    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    module = ["injection.hanging", str(hangs)] if hangs else ["edge_runtime"]
+    command = [sys.executable, "-m", *module, "serve", "--port", str(port), "--no-keys"]
+    tools = Path(__file__).parents[1]
+    given = os.environ.get("PYTHONPATH")
+    paths = os.pathsep.join([str(tools.parent), str(tools), *([given] if given else [])])
     # `ulimit` of 0 blocks: every write to a file fails, as it does where the disk is full.
     shell = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"] if full else []
-    log = await asyncio.to_thread(Path("/dev/full" if full else os.devnull).open, "wb")
-    with log:
-        child = await asyncio.to_thread(
-            subprocess.Popen,
-            [*shell, *command],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
-    try:
-        await _ready(child, f"http://127.0.0.1:{port}/readyz")
-        yield Child(f"http://127.0.0.1:{port}/v1/stream", child)
-    finally:
-        child.kill()
-        child.wait()
+    environment = {
+        **os.environ, "PYTHONPATH": paths, "EDGE_RUNTIME_RECOVERING_HANG_SECONDS": str(HANG),
+    }  # fmt: skip
+    with tempfile.NamedTemporaryFile() as kept:
+        log = Path("/dev/full" if full else kept.name)
+        with log.open("wb") as written:  # noqa: ASYNC230 – a file of nothing yet
+            child = await asyncio.to_thread(
+                subprocess.Popen,
+                [*shell, *command],
+                stdout=written,
+                stderr=written,
+                start_new_session=True,
+                env=environment,
+            )
+        try:
+            await _ready(child, f"http://127.0.0.1:{port}/readyz")
+            yield Child(f"http://127.0.0.1:{port}/v1/stream", child, log)
+        finally:
+            child.kill()
+            child.wait()
 
 
 async def _ready(child: subprocess.Popen[bytes], url: str) -> None:
@@ -129,4 +146,23 @@ async def disk_full(said: Sequence[Spoken], chance: random.Random, _: float = 0.
     return "; ".join([*wrong, *([f"the server ended with {code}"] if code else [])])
 
 
-PROCESSES = {"disk-full": disk_full, "sigterm": terminated}
+async def hangs(said: Sequence[Spoken], chance: random.Random, slack: float = 0.0) -> str:
+    """A lane hangs while four speak: everybody gets a final, and the process ends to be restarted.
+
+    What the lane had in hand included.
+    """
+    async with serving(hangs=chance.randint(1, 6)) as child, aiohttp.ClientSession() as http:
+        speakers = [
+            asyncio.create_task(_speaks(http, child.url, chance.choice(said))) for _ in range(4)
+        ]
+        heard = await asyncio.gather(*speakers, return_exceptions=True)
+        code = await asyncio.to_thread(child.process.wait, SECONDS + slack + 30)
+        log = child.log.read_text("utf-8", "replace")
+    wrong = [str(each) for each in heard if isinstance(each, BaseException) or each]
+    if code != HUNG:
+        wrong.append(f"the server ended with {code}")
+    wrong += [f"the log lacks {said!r}" for said in (HANGS, "cpu hangs: ") if said not in log]
+    return "; ".join(wrong)
+
+
+PROCESSES = {"disk-full": disk_full, "sigterm": terminated, "hangs": hangs}

@@ -172,6 +172,12 @@ class Canary:
         if self._trial is not None and self.ended is None:
             await self._trial.runtime.prove()
 
+    async def leave(self, why: str) -> None:
+        """As `Runtime.leave`, of both."""
+        for arm in (self._active, self._trial):
+            if arm is not None:
+                await arm.runtime.leave(why)
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Canary]:
         """Run both; raises what the active one raises."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from injection import main
+from injection import main, processes
 from injection.clients import FAULTS
 from injection.drill import Left, drill, leaks, spoken
 from injection.engine import KINDS
 from injection.house import house
-from injection.processes import PROCESSES
 
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
@@ -28,14 +28,16 @@ def model():
         pytest.skip(str(missing))
 
 
-async def test_faults_cost_one_session_at_most_and_leave_nothing_behind():
+async def test_faults_cost_one_session_at_most_and_leave_nothing_behind(monkeypatch):
+    monkeypatch.setattr(processes, "HANG", 1.0)
     async with house(idle=1.0, blocked=1.0) as server:
         said = await spoken(server, main.clips(MANIFEST))
         assert [len(each.text.split()) > 4 for each in said] == [True] * 3
         found = [
             await drill(server, kind, 1 if kind in KINDS else 2, said, SEED) for kind in FAULTS
         ]
-    found += [await main.ended(kind, 1, said, SEED, slack=10.0) for kind in PROCESSES]
+    ended = [main.ended(kind, 1, said, SEED, slack=10.0) for kind in processes.PROCESSES]
+    found += await asyncio.gather(*ended)
     assert {each.kind: each.problems for each in found if each.problems} == {}
     assert [each.met > 0 for each in found if each.kind in KINDS] == [True] * 3
 

@@ -194,6 +194,27 @@ async def test_the_end_waits_for_no_try(make, devices: Devices, soon) -> None:
     await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 1)
 
 
+@pytest.mark.parametrize(("device", "following"), [("auto", "cpu"), ("cpu", "cpu")])
+async def test_what_a_hanging_lane_had_is_decoded_elsewhere(
+    make, devices: Devices, device: str, following: str
+) -> None:
+    """By the next device, or, where there is none, by other lanes of the same."""
+    runtime = make(device)
+    hanging = runtime.device
+    async with runtime.serving():
+        stream = runtime.open(Options(partials=False, speculate=False))
+        hanging.held = {stream.session.name}
+        await stream.feed(TURN)
+        stream.stop()
+        await until(lambda: runtime._decoder.idle == 0)
+        hanging.held = set()
+        await runtime.leave(f"{hanging.name} hangs")
+        events = [event async for event in stream]
+        assert [event.text for event in events if isinstance(event, Final)] == ["a a"]
+        assert runtime.device.name == following
+        hanging.free.set()
+
+
 def test_a_device_that_says_the_same_is_steady() -> None:
     device = FakeDevice("gpu")
     steady(FakeRunner(SimpleNamespace(shape=SHAPE, device=device), None))
