@@ -10,7 +10,7 @@ import numpy as np
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Computing, Config
-from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.family import AnyRunner, make_runner
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
@@ -167,8 +167,8 @@ class WholeUtterance:
         return self._loaded.model.vocabulary.text(hypothesis.tokens)
 
 
-def _runner(loaded: Loaded) -> Runner:
-    runner = Runner(loaded.chain, loaded.size)
+def _runner(loaded: Loaded) -> AnyRunner:
+    runner = make_runner(loaded.chain, loaded.size)
     runner.lane.choose()
     return runner
 

@@ -52,3 +52,13 @@ def word_times(
         return float(min(first[token] * frame_seconds + BIAS, whole)) if token else 0.0
 
     return [(at(span.first), at(span.bare_last)) for span in spans]
+
+
+def spoken_times(
+    spans: Sequence[Span], frames: Sequence[int], frame_seconds: float
+) -> list[tuple[float, float]]:
+    """The same for a model that says each token when it hears it, at its encoder frame."""
+    return [
+        (frames[span.first] * frame_seconds, (frames[span.bare_last - 1] + 1) * frame_seconds)
+        for span in spans
+    ]

@@ -38,10 +38,13 @@ class Merger:
     spoken before `until`. Texts agree when
     their letters and digits do: spelling and punctuation come from the
     hypothesis that makes a word stable, the last one's closing punctuation later.
+    Of a model whose text only `grows` a word is stable once another one follows it: its tokens
+    are never taken back.
     """
 
-    def __init__(self, rule: Updating) -> None:
+    def __init__(self, rule: Updating, *, grows: bool = False) -> None:
         self._rule = rule
+        self._grows = grows
         self._seen: list[_Seen] = []
         self._tokens: tuple[int, ...] = ()
         self.stable = ""
@@ -101,7 +104,8 @@ class Merger:
     ) -> None:
         count = self._covered(spans)
         ready = count
-        while ready < len(spans) - self._rule.held_back and self._sure(
+        held_back = 1 if self._grows else self._rule.held_back
+        while ready < len(spans) - held_back and self._sure(
             spans[ready], self._seen[ready], heard, until
         ):
             ready += 1
@@ -121,6 +125,8 @@ class Merger:
 
     def _sure(self, span: Span, seen: _Seen, heard: float, until: float) -> bool:
         rule = self._rule
+        if self._grows:
+            return span.frame <= until and bool(letters(span.text))
         return (
             seen.times >= 2
             and heard - seen.since >= rule.stable_ms / 1000 - 1e-6
@@ -136,7 +142,7 @@ class Merger:
         shown = without_loop(list(spans))
         if not ended:
             shown = shown[:-2]
-        while shown and shown[-1].logprob < least:
+        while not self._grows and shown and shown[-1].logprob < least:
             shown.pop()
         return _rest(_text(shown), self.stable) or ""
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
+
 from edge_runtime.config import Config
 from edge_runtime.decode import align, guards
+from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
@@ -21,7 +24,7 @@ _BEARABLE = (None, "loop", "logprob")
 class Model:
     """What a session must know of the model that decodes its audio."""
 
-    shape: ModelShape
+    shape: ModelShape | ChunkShape
     vocabulary: Vocabulary
     latin: bool = True
 
@@ -32,7 +35,9 @@ class Reader:
     def __init__(self, model: Model, config: Config, *, words: bool) -> None:
         """`words` asks for the times of a final's words."""
         self.model = model
-        self._guarding = config.guarding
+        # A model of small pieces says more of them.
+        least = max(config.guarding.tokens_per_second, model.shape.tokens_per_second)
+        self._guarding = msgspec.structs.replace(config.guarding, tokens_per_second=least)
         self._first = config.updating.first_ms * model.shape.rate / 1000
         self.words = words
         listening = config.listening
@@ -108,9 +113,13 @@ class Reader:
         )
 
     def _timed(self, hypothesis: Hypothesis, spans: list[Span]) -> list[Word]:
-        if hypothesis.align is None:
+        frame = self.model.shape.frame_seconds
+        if self.model.shape.grows:
+            times = align.spoken_times(spans, hypothesis.frames, frame)
+        elif hypothesis.align is None:
             return []
-        times = align.word_times(spans, hypothesis.align, self.model.shape.frame_seconds)
+        else:
+            times = align.word_times(spans, hypothesis.align, frame)
         offset = hypothesis.update.start / self.model.shape.rate
         return [
             Word(

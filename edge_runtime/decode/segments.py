@@ -9,7 +9,7 @@ from edge_runtime.config import Updating
 from edge_runtime.decode.merge import Merger
 from edge_runtime.decode.reading import Reader
 from edge_runtime.decode.segment import Segment
-from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
+from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.events import Closed, Event, Reason
 
 
@@ -73,8 +73,11 @@ class Segments:
         """Open a segment of `turn` whose window begins at `start`, its speech at `spoken`."""
         self._number += 1
         self._hop = self._samples(self._updating.first_ms)
-        self.open = Segment(self._number, turn, start, spoken, Merger(self._updating))
+        self.open = Segment(self._number, turn, start, spoken, self._merger())
         return self.open
+
+    def _merger(self) -> Merger:
+        return Merger(self._updating, grows=self._reader.model.shape.grows)
 
     def resumed(self, segment: Segment) -> None:
         """Speech goes on after a pause."""
@@ -215,7 +218,7 @@ class Segments:
         if segment is not self.open:
             return []
         events = self._partial(segment, hypothesis)
-        self._hop = self._next_hop(segment, hypothesis.cost)
+        self._hop = self._next_hop(segment, hypothesis)
         return events
 
     def lost(self, update: Update, *, again: bool = True) -> list[Event]:
@@ -254,9 +257,15 @@ class Segments:
         segment.in_flight = False
         return self._gone(segment) if update.end <= segment.start else []
 
-    def _next_hop(self, segment: Segment, cost: Cost) -> int:
-        """Samples until the next partial: short until something is shown, then by the cost."""
-        updating = self._updating
+    def _next_hop(self, segment: Segment, hypothesis: Hypothesis) -> int:
+        """Samples until the next partial: short until something is shown, then by the cost.
+
+        A model that takes chunks is asked once there is another one, however short that is.
+        """
+        updating, cost = self._updating, hypothesis.cost
+        if hypothesis.next_at:
+            chunk = hypothesis.next_at - hypothesis.update.end
+            return max(chunk, int(updating.hop_factor * cost.busy * self._rate))
         if not segment.shown:
             return self._samples(updating.retry_ms)
         return max(

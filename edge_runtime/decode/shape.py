@@ -36,6 +36,11 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     rate: int = 16000
 
     @property
+    def grows(self) -> bool:
+        """Whether text is only ever added to: no, the whole segment is read again each time."""
+        return False
+
+    @property
     def tiles(self) -> tuple[range, ...]:
         """The layers of each decoder tile."""
         ends = tuple(accumulate(self.decoder_tiles))

@@ -73,7 +73,8 @@ class Hypothesis:
     (best minus second logit) and `frames` (encoder frame where attention peaks)
     belong to them one by one. `ended` tells whether the end mark was reached.
     `align` is (tokens, frames) float32 attention, when asked for; `frame_count`
-    is the number of encoder frames.
+    is the number of encoder frames. Only with audio up to sample `next_at` would another
+    update hear more, where a model takes audio by the chunk.
     """
 
     update: Update
@@ -85,3 +86,4 @@ class Hypothesis:
     frame_count: int
     align: NDArray[np.float32] | None = None
     cost: Cost = field(default_factory=Cost)
+    next_at: int = 0

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from edge_runtime.config import Config
-from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.family import AnyRunner, make_runner
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 from edge_runtime.metrics import RuntimeMetrics
@@ -128,7 +128,7 @@ class Decoder:
         )
         self._begin(runners)
 
-    def _begin(self, runners: list[Runner]) -> None:
+    def _begin(self, runners: list[AnyRunner]) -> None:
         """Work on these lanes, of the device that is loaded."""
         loop = asyncio.get_running_loop()
         self._tell()
@@ -147,12 +147,12 @@ class Decoder:
         before, self._told = self._told, self.loaded.served.labels(self.loaded.name)
         self._metrics.device.serves(self._told, before)
 
-    def _runners(self, loaded: Loaded) -> list[Runner]:
+    def _runners(self, loaded: Loaded) -> list[AnyRunner]:
         """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
         lanes = max(1, int(loaded.device.lanes * self.share + 1e-9))
-        runners = [Runner(loaded.chain, loaded.size) for _ in range(lanes)]
+        runners = [make_runner(loaded.chain, loaded.size) for _ in range(lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
-            list(together.map(Runner.warm, runners))
+            list(together.map(_warm, runners))
         for number, runner in enumerate(runners):
             runner.watch = self._tracer.watch(number)
         loaded.warmed()
@@ -259,14 +259,14 @@ class Decoder:
             self._moving = None
         self._changed()
 
-    def _proven(self, loaded: Loaded) -> list[Runner]:
+    def _proven(self, loaded: Loaded) -> list[AnyRunner]:
         """Lanes of a device that failed before, if it says the same each time now."""
         runners = self._runners(loaded)
         for runner in runners:
             steady(runner)
         return runners
 
-    async def _return(self, loaded: Loaded, runners: list[Runner]) -> None:
+    async def _return(self, loaded: Loaded, runners: list[AnyRunner]) -> None:
         """Go on with the device that another one took the place of."""
         if self._moving is not None:
             await asyncio.wait({self._moving})
@@ -280,3 +280,7 @@ class Decoder:
         _log.warning("%s works again and takes the place of %s", loaded.device.name, left)
         self._say(f"{loaded.device.name} works again, and is used from now on")
         self._changed()
+
+
+def _warm(runner: AnyRunner) -> None:
+    runner.warm()

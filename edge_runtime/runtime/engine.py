@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from edge_runtime.decode.runner import Audio, Runner
+from edge_runtime.decode.family import AnyRunner
+from edge_runtime.decode.runner import Audio
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError, DeviceLost, EdgeRuntimeError
 
@@ -59,7 +60,7 @@ class Engine:
     """One thread for each lane. `deliver` is called on that thread."""
 
     def __init__(
-        self, runners: Sequence[Runner], deliver: Deliver, rest: Rest | None = None
+        self, runners: Sequence[AnyRunner], deliver: Deliver, rest: Rest | None = None
     ) -> None:
         self._tasks: queue.SimpleQueue[Task | Proof | None] = queue.SimpleQueue()
         self._deliver = deliver
@@ -105,7 +106,7 @@ class Engine:
         for _ in self._threads:
             self._tasks.put(None)
 
-    def _loop(self, lane: int, runner: Runner) -> None:
+    def _loop(self, lane: int, runner: AnyRunner) -> None:
         while (task := self._next(runner)) is not None:
             if isinstance(task, Proof):
                 self._prove(lane, runner, task.since)
@@ -125,7 +126,7 @@ class Engine:
             self._through[lane] += 1
             self._deliver(task, result)
 
-    def _prove(self, lane: int, runner: Runner, since: Sequence[int]) -> None:
+    def _prove(self, lane: int, runner: AnyRunner, since: Sequence[int]) -> None:
         """Come through with a little silence, unless there was work meanwhile."""
         if self._through[lane] != since[lane]:
             return
@@ -137,7 +138,7 @@ class Engine:
             _log.exception("a lane that should prove that it works failed")
         self._through[lane] += 1
 
-    def _next(self, runner: Runner) -> Task | Proof | None:
+    def _next(self, runner: AnyRunner) -> Task | Proof | None:
         """The next task; silence is decoded while there is none, where that is asked for."""
         rest = self._rest
         while rest is not None:
@@ -149,14 +150,14 @@ class Engine:
         return self._tasks.get()
 
 
-def _stir(runner: Runner) -> None:
+def _stir(runner: AnyRunner) -> None:
     """Decode the least silence there is; raises what decoding raises."""
     silence = np.zeros(runner.chain.shape.shortest, np.float32)
     update = Update("keep-warm", 0, Purpose.PARTIAL, 0, len(silence), limit=1)
     runner.run([update], [[silence]])
 
 
-def _stirred(runner: Runner) -> bool:
+def _stirred(runner: AnyRunner) -> bool:
     """Stir: clocks and caches stay as they are for speech."""
     try:
         _stir(runner)

@@ -14,7 +14,7 @@ from edge_runtime.engines.board import board
 from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.form import Form, form
 from edge_runtime.engines.plans import Wanted, find, warnings
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import MoonshineRecipe, TransducerRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant, command
 from edge_runtime.errors import (
@@ -74,7 +74,7 @@ class Finder:
     def __init__(
         self,
         store: Store,
-        recipe: MoonshineRecipe,
+        recipe: MoonshineRecipe | TransducerRecipe,
         computing: Computing,
         size: Size,
         least: Size,
@@ -107,6 +107,8 @@ class Finder:
     def _form(self, full: str) -> Form:
         if self._trial is not None:
             return Form(INT8, self._trial)
+        if isinstance(self._recipe, TransducerRecipe):
+            return Form("fp32")  # as published: its exporter chose
         return form(self._store, self._recipe, self._computing.precision, full)
 
     def _graphs(self, name: str) -> Files:
@@ -134,6 +136,11 @@ class Finder:
 
     def _engine(self, device: Device) -> Files:
         """Of those that TensorRT runs."""
+        if isinstance(self._recipe, TransducerRecipe):
+            raise EngineMismatch(
+                f"{self._recipe.name} has no engine: it runs as it is published",
+                "Use --device onnx-cuda, onnx-tensorrt or cpu.",
+            )
         from edge_runtime.device.tensorrt.device import TensorRTDevice
 
         assert isinstance(device, TensorRTDevice)
@@ -162,13 +169,15 @@ class Finder:
             replace(wanted, rows=size.rows, samples=size.samples)
             for size in (self._size, self._least)
         )
+        recipe = self._recipe
+        assert not isinstance(recipe, TransducerRecipe), "there are no engines of it"
         try:
-            return find(self._store, self._recipe, wish)
+            return find(self._store, recipe, wish)
         except (EngineMismatch, ModelDamaged) as error:
             if will_do == wish:
                 raise
             try:
-                engine = find(self._store, self._recipe, will_do)
+                engine = find(self._store, recipe, will_do)
             except EdgeRuntimeError:
                 raise error from None
             _log.warning("the engine is used as far as it goes: %s", error)

@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from edge_runtime.audio.vad import VoiceDetector
 from edge_runtime.config import Computing
+from edge_runtime.decode.family import AnyChain, open_chain
 from edge_runtime.decode.reading import Model
-from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, candidates, open_device
 from edge_runtime.device.cuda.budget import Budget
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import MoonshineRecipe, TransducerRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
@@ -41,7 +42,7 @@ class Loaded:
 
     name: str
     device: Device
-    chain: Chain
+    chain: AnyChain
     model: Model
     detector: Program
     size: Size
@@ -100,7 +101,7 @@ class Loader:
         model.
         """
         recipe = load_recipe(model)
-        if not isinstance(recipe, MoonshineRecipe):
+        if not isinstance(recipe, MoonshineRecipe | TransducerRecipe):
             raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
         self._recipe = recipe
         self._names = list(candidates(device))
@@ -190,7 +191,7 @@ class Loader:
         device = open_device(name, self._computing, self._threads)
         try:
             files = self._finder.on(name, device)
-            chain = Chain(device, files.folder)
+            chain = open_chain(device, files.folder)
             if name.startswith("onnx-"):
                 prove(chain, files.folder)
             model = Model(

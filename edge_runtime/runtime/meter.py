@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.family import AnyRunner
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.device.cuda.base import Driver
 from edge_runtime.device.cuda.budget import Budget
@@ -35,7 +35,7 @@ class _Reading:
     padding: dict[str, tuple[int, int]]
 
     @classmethod
-    def of(cls, runner: Runner) -> _Reading:
+    def of(cls, runner: AnyRunner) -> _Reading:
         lane = runner.lane
         use = lane.graphs.use
         # The lane goes on meanwhile: a copy, or the dict grows under our hands.
@@ -46,7 +46,9 @@ class _Reading:
 class Meter:
     """Counts from where the lanes stand when it is made: after their warm-up."""
 
-    def __init__(self, metrics: RuntimeMetrics, loaded: Loaded, runners: Sequence[Runner]) -> None:
+    def __init__(
+        self, metrics: RuntimeMetrics, loaded: Loaded, runners: Sequence[AnyRunner]
+    ) -> None:
         self._metrics = metrics
         self._budget = loaded.budget
         integers = loaded.served.precision == INT8

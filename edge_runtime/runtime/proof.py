@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.decode.chunked.runner import ChunkRunner
+from edge_runtime.decode.family import AnyChain, AnyRunner, make_runner, open_chain
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device import open_device
 from edge_runtime.errors import DeviceError
@@ -21,23 +22,23 @@ NEAR, SHARE = 0.1, 0.05
 """How far log-probabilities may lie apart: float16 rounds, and libraries add in their own order."""
 
 
-def prove(chain: Chain, folder: Path) -> None:
+def prove(chain: AnyChain, folder: Path) -> None:
     """Decode noise on the device of `chain` and, with the graphs in `folder`, on the CPU.
 
     Raises `DeviceError` where the two differ by more than rounding, and what decoding raises.
     """
-    wanted = _heard(Chain(open_device("cpu"), folder))
+    wanted = _heard(open_chain(open_device("cpu"), folder))
     given = _heard(chain)
     apart = np.abs(wanted - given)
     if not (apart <= NEAR + SHARE * np.abs(wanted)).all():
         raise DeviceError(
             f"{chain.device.name} does not say what the CPU says of the same sound: "
-            f"log-probabilities are up to {apart.max():.2f} apart",
+            f"numbers are up to {apart.max():.2f} apart",
             "Use another device, and please report this with the versions of its libraries.",
         )
 
 
-def steady(runner: Runner) -> None:
+def steady(runner: AnyRunner) -> None:
     """Decode the same noise again and again, on the device of `runner`.
 
     Raises `DeviceError` where it does not always say the same, and what decoding raises.
@@ -48,20 +49,22 @@ def steady(runner: Runner) -> None:
         if not (apart <= NEAR + SHARE * np.abs(first)).all():
             raise DeviceError(
                 f"{runner.chain.device.name} does not say the same of the same sound: "
-                f"log-probabilities are up to {apart.max():.2f} apart",
+                f"numbers are up to {apart.max():.2f} apart",
                 "Run `edge-runtime doctor`, and restart the machine.",
             )
 
 
-def _heard(chain: Chain) -> np.ndarray:
-    """Log-probabilities along `TOKENS`."""
-    return _said(Runner(chain, Size(1, int(SECONDS * chain.shape.rate))))
+def _heard(chain: AnyChain) -> np.ndarray:
+    """Log-probabilities along `TOKENS`, or what is heard where they cannot be forced."""
+    return _said(make_runner(chain, Size(1, int(SECONDS * chain.shape.rate))))
 
 
-def _said(runner: Runner) -> np.ndarray:
+def _said(runner: AnyRunner) -> np.ndarray:
     shape = runner.chain.shape
     samples = int(SECONDS * shape.rate)
     noise = np.random.default_rng(0).normal(0, 0.1, samples).astype(np.float32)
+    if isinstance(runner, ChunkRunner):
+        return runner.encoded(noise)
     tokens = tuple(token % shape.vocabulary for token in TOKENS)
     # Passes of another text come first: what they leave behind must not be read for the new.
     for forced in (tokens[:3], tokens):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from edge_runtime.engines.export import export
 from edge_runtime.engines.recipe import HubSource, SourceFile, Sources, TransducerRecipe
+from edge_runtime.engines.store import Store
 
 
 def transducer(folder: Path, symbols: int = 1, name: str = "tiny-transducer") -> TransducerRecipe:
@@ -27,6 +30,19 @@ def transducer(folder: Path, symbols: int = 1, name: str = "tiny-transducer") ->
     )
 
 
+def stored(root: Path, write: Callable[[Path], None]) -> Path:
+    """A store at `root` that has the model, and its recipe as a file beside."""
+    store = Store(root)
+    name = "tiny-transducer"
+    with store.lock(name), store.replacing(root / name / "weights", "a test") as weights:
+        write(weights)
+        recipe = transducer(weights)
+    store.graphs(recipe)
+    path = root / f"{name}.toml"
+    path.write_text(_toml(recipe))
+    return path
+
+
 def exported(place: Path, write: Callable[[Path], None], symbols: int = 1) -> tuple[Path, Path]:
     """What `write` publishes, and the graphs of it, each in a folder in `place`."""
     published, graphs = place / "published", place / "graphs"
@@ -35,3 +51,13 @@ def exported(place: Path, write: Callable[[Path], None], symbols: int = 1) -> tu
     write(published)
     export(transducer(published, symbols), published, graphs)
     return published, graphs
+
+
+def _toml(recipe: TransducerRecipe) -> str:
+    told = msgspec.to_builtins(recipe) | {"family": "transducer"}
+    files = told.pop("sources")["hub"]["files"]
+    lines = [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in told.items()]
+    lines += ["[sources.hub]", 'reader = "onnx"', 'repo = "no/body"', 'revision = "main"']
+    for file in files:
+        lines += ["[[sources.hub.files]]", f'name = "{file["name"]}"']
+    return "\n".join(lines)

@@ -39,7 +39,7 @@ def _encoder(path: Path, seed: int) -> None:
         h = _layer(g, h, index, known, new)
     new["processed_lens"] = g.add("processed_lens", g.ints(CHUNK))
     halves = g.reshape(g.transpose(h, 1, 0, 2), -1, CHUNK // 2, 2 * DIM)
-    out = g.linear(halves, 2 * DIM, JOINER)
+    out = g.add(g.linear(halves, 2 * DIM, JOINER), _quiet(g, x))
     g.output(out, "encoder_out", np.float32, ["N", CHUNK // 2, JOINER])
     for name, shape in shapes.items():
         g.output(new[name], f"new_{name}", _dtype(name), shape)
@@ -54,6 +54,16 @@ def _encoder(path: Path, seed: int) -> None:
         "cnn_module_kernels": each(KERNEL), "left_context_len": each(LEFT),
         "query_head_dims": each(QUERY), "value_head_dims": each(VALUE), "num_heads": each(HEADS),
     })  # fmt: skip
+
+
+def _quiet(g: RandomWriter, x: str) -> str:
+    """Far up in the first of the outputs where nothing is heard: there the joiner says blank."""
+    now = g.op("Slice", x, g.ints(0), g.ints(2 * CHUNK), g.ints(1))
+    level = g.op("ReduceMean", g.reshape(now, -1, CHUNK // 2, 4 * 80), axes=[2], keepdims=1)
+    under = g.op("Relu", g.op("Sub", g.scalar(-10.0), level))
+    first = np.zeros((1, JOINER), np.float32)
+    first[0, 0] = 50.0
+    return g.matmul(under, g.constant(first, np.float32))
 
 
 def _states() -> dict[str, list[int | str]]:
@@ -145,7 +155,12 @@ def _joiner(path: Path, seed: int) -> None:
     both = g.op("Tanh", g.add(one, other))
     # As trained ones do, it says blank at most frames.
     favour = np.zeros(VOCABULARY, np.float32)
-    favour[0] = 3.5
+    favour[0] = 2.5
     logits = g.add(g.linear(both, JOINER, VOCABULARY, 3.0), g.constant(favour, np.float32))
+    first = g.op("Slice", both, g.ints(0), g.ints(1), g.ints(1))
+    silent = np.zeros((1, VOCABULARY), np.float32)
+    silent[0, 0] = 1000.0
+    unsure = g.op("Relu", g.op("Sub", first, g.scalar(0.98)))
+    logits = g.add(logits, g.matmul(unsure, g.constant(silent, np.float32)))
     g.output(logits, "logit", np.float32, ["N", VOCABULARY])
     publish(g, path, {"joiner_dim": JOINER})

@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "decode device": (
         "decode.graphs", "decode.lane", "decode.mirror", "decode.trial", "decode.runner",
         "decode.tiles", "decode.watch", "decode.chunked.chain", "decode.chunked.lane",
-        "decode.chunked.runner", "decode.chunked.states",
+        "decode.chunked.runner", "decode.chunked.states", "decode.family",
     ),
     "engines": ("engines",),
     "session": ("session",),

@@ -54,6 +54,9 @@ class ChunkLane:
     def _batch(self) -> Half:
         return Half(self.chain.device, self.chain.shape, self.rows)
 
+    def choose(self) -> None:
+        """There is one way of doing it."""
+
     # -- a chunk
 
     def run(self, moves: Sequence[tuple[Half, Half]], rows: int) -> None:

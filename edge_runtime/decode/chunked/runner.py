@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from edge_runtime.decode.chunked.lane import ChunkLane
 from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.chunked.states import Half, Kept, Text
 from edge_runtime.decode.chunked.window import cut
+from edge_runtime.decode.mirror import Mirror
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.decode.watch import Unwatched, Watch
@@ -22,7 +23,7 @@ from edge_runtime.errors import AudioError, DeviceError
 Audio = Sequence[NDArray[np.float32]]
 
 WARM = "warm-up"
-"""The session of silence that lanes run before anybody comes, and to keep warm."""
+"""The session of silence that lanes run before anybody comes."""
 
 
 class ChunkRunner:
@@ -81,6 +82,19 @@ class ChunkRunner:
             for job in jobs.values():
                 self._let_go(job)
 
+    def rounds(
+        self,
+        updates: Sequence[Update],
+        audio: Sequence[Audio],
+        recalled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+        """The same by their row, all at once: they take about as long as each other.
+
+        Where they are `recalled` before they begin, none comes.
+        """
+        if not recalled():
+            yield dict(enumerate(self.run(updates, audio)))
+
     def warm(self) -> None:
         """Run a chunk and the end of a stream: what is allocated for that serves all others."""
         silence = np.zeros(self.chain.shape.shortest, np.float32)
@@ -93,13 +107,19 @@ class ChunkRunner:
             rows *= 2
         self.lane.graphs.warm = True
 
-    def stir(self) -> None:
-        """Run the least that there is."""
-        silence = np.zeros(self.chain.shape.shortest, np.float32)
-        self.run([Update(WARM, 0, Purpose.FINAL, 0, len(silence))], [[silence]])
+    def encoded(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the encoder makes of the last chunk of a sound: a device is known by it."""
+        self.run([Update(WARM, 0, Purpose.FINAL, 0, len(samples))], [[samples]])
+        lane = self.lane
+        told = Mirror(self.chain.device, lane.encoded.shape, lane.encoded.dtype, "proof")
+        self.chain.device.copy(lane.encoded, told.host, lane.stream, "proof")
+        lane.stream.synchronize()
+        return np.array(told.host.host[0])
 
     def _let_go(self, job: _Job) -> None:
-        if job.spoilt or job.update.purpose is Purpose.FINAL:
+        # An update that may say but one word is to keep the device awake: nothing follows it.
+        over = job.update.purpose is Purpose.FINAL or job.update.limit == 1
+        if job.spoilt or over:
             self.chain.states.drop(_key(job.update), job.kept)
         else:
             self.chain.states.release(job.kept)
@@ -258,6 +278,7 @@ class _Job:
             True,
             max(0, math.ceil(heard)),
             cost=replace(cost, produced=len(text.tokens)),
+            next_at=self.kept.base + shape.end(self.kept.chunks),
         )
 
 

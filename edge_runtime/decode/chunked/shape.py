@@ -55,8 +55,11 @@ class ChunkShape(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     tokens_per_second: float
     vocabulary: int
     rate: int = 16000
-    grows: bool = True
-    """Text is only ever added to: what was said is not taken back."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether text is only ever added to: what was said is not taken back."""
+        return True
 
     @property
     def samples(self) -> int:

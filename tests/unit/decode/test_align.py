@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_runtime.decode.align import BIAS, token_frames, word_times
+from edge_runtime.decode.align import BIAS, spoken_times, token_frames, word_times
 
 
 def staircase(bounds: list[int]) -> np.ndarray:
@@ -80,3 +80,11 @@ def test_more_tokens_than_frames_have_no_times(say) -> None:
     spans, tokens = say("Hello, world. You")
     assert word_times(spans, np.ones((len(tokens), 3), np.float32), 0.024) == [(0.0, 0.0)] * 3
     assert word_times([], np.ones((0, 3), np.float32), 0.024) == []
+
+
+def test_times_of_words_that_were_said_as_they_were_heard(say) -> None:
+    spans, _ = say("Hello, world. You")
+    hello, world, you = spoken_times(spans, [3, 5, 10, 12, 20], 0.04)
+    assert hello == (pytest.approx(0.12), pytest.approx(0.16))  # without its comma
+    assert world == (pytest.approx(0.4), pytest.approx(0.44))
+    assert you == (pytest.approx(0.8), pytest.approx(0.84))

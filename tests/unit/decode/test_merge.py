@@ -1,5 +1,6 @@
 """Stable text only grows, by the written rule; the rest of a hypothesis is shown beside it."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -187,3 +188,20 @@ def test_a_first_word_may_be_less_sure_the_longer_nothing_was_shown(say) -> None
     assert Merger(rule).partial(spans, tokens, heard=0.5) == Shown("", "")
     assert Merger(rule).partial(spans, tokens, heard=0.5, eager=1.0) == Shown("", "")
     assert Merger(rule).partial(spans, tokens, heard=0.8, eager=2.0) == Shown("", "Hello")
+
+
+def test_of_a_text_that_only_grows_all_but_the_last_word_is_stable_at_once(say) -> None:
+    merger = Merger(RULE, grows=True)
+    unsure = say("Hello world you", sure={"world": -3.0, "you": -3.0})
+    assert merger.partial(*unsure, heard=0.4) == Shown("Hello world", " you")
+    assert merger.partial(*say("Hello world you and"), heard=0.8) == Shown(
+        "Hello world you", " and"
+    )
+    assert merger.final(say("Hello world you and be")[0]) == "Hello world you and be"
+
+
+def test_what_may_fall_to_the_next_segment_is_not_stable_whatever_the_model(say) -> None:
+    spans, tokens = say("Hello world you and")
+    late = [replace(span, frame=100 * place) for place, span in enumerate(spans)]
+    shown = Merger(RULE, grows=True).partial(late, tokens, 14.0, until=150)
+    assert shown == Shown("Hello world", " you and")

@@ -63,5 +63,5 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
     monkeypatch.setattr(load.Loader, "_on", on)
     monkeypatch.setattr(load, "candidates", candidates)
     monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: ears)
-    monkeypatch.setattr(decoder, "Runner", FakeRunner)
+    monkeypatch.setattr(decoder, "make_runner", FakeRunner)
     return made

@@ -222,7 +222,7 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
             return [replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
                             margins=(5.0,) * found, frames=(0,) * found)]  # fmt: skip
 
-    monkeypatch.setattr(decoder, "Runner", Slow)
+    monkeypatch.setattr(decoder, "make_runner", Slow)
     runtime, device = make("cpu"), devices["cpu"]
     async with runtime.serving():
         stream = runtime.open(Options(partials=purpose == "partial"))

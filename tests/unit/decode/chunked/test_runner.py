@@ -233,6 +233,17 @@ def test_what_was_stable_stands(runner, audio):
         assert found.tokens[:3] == forced
 
 
+def test_silence_that_keeps_a_device_awake_is_work_each_time(runner):
+    silence = np.zeros(runner.chain.shape.shortest, np.float32)
+    use, kept = runner.lane.graphs.use, len(runner.chain.states)
+    for _ in range(2):
+        before = use.hits + use.misses
+        update = Update("awake", 0, Purpose.PARTIAL, 0, len(silence), limit=1)
+        runner.run([update], [[silence]])
+        assert use.hits + use.misses > before
+    assert len(runner.chain.states) == kept
+
+
 def test_too_large_a_batch_is_refused(runner, audio):
     updates = [Update("many", n, Purpose.FINAL, 0, len(audio)) for n in range(2)]
     with pytest.raises(AudioError, match="2 updates does not fit in 1 row"):

@@ -1,0 +1,45 @@
+"""The families of speech models: what of a folder is loaded, and what drives it.
+
+Whatever the family, updates go in and hypotheses come out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from edge_runtime.decode.chunked.chain import ChunkChain
+from edge_runtime.decode.chunked.runner import ChunkRunner
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.shape import FILE
+from edge_runtime.decode.tiles import Chain, Size
+from edge_runtime.device.base import Device
+from edge_runtime.errors import ModelDamaged, ModelMissing
+
+AnyChain = Chain | ChunkChain
+AnyRunner = Runner | ChunkRunner
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+def open_chain(device: Device, folder: Path) -> AnyChain:
+    """The programs of the model in `folder`, whichever family it is of.
+
+    Raises `ModelMissing`, `ModelDamaged` or `DeviceError`.
+    """
+    path = folder / FILE
+    try:
+        kind = msgspec.json.decode(path.read_bytes(), type=_Kind).kind
+    except FileNotFoundError:
+        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
+    except msgspec.MsgspecError as error:
+        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
+    return ChunkChain(device, folder) if kind else Chain(device, folder)
+
+
+def make_runner(chain: AnyChain, size: Size) -> AnyRunner:
+    """A lane of the chain; raises `DeviceError` where memory is short."""
+    return ChunkRunner(chain, size) if isinstance(chain, ChunkChain) else Runner(chain, size)

@@ -1,0 +1,132 @@
+"""A true streaming model behind a real server: text that only grows, as its runner says it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import numpy as np
+import pytest
+
+from edge_runtime.config import Computing, Config, Guarding, Serving
+from edge_runtime.decode.chunked.runner import ChunkRunner
+from edge_runtime.decode.family import make_runner
+from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.engines.store import Store
+from edge_runtime.runtime import Runtime
+from edge_runtime.runtime import load as loading
+from edge_runtime.runtime.load import Loader
+from edge_runtime.server import Limits
+from edge_runtime.transcribe import Transcriber
+from tests.tiny import making, zipformer
+
+BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
+PADDING = 0.4
+
+
+class Ears:
+    """Loud is speech."""
+
+    open = staticmethod(lambda: 0)
+    close = staticmethod(lambda slot: None)
+
+    @staticmethod
+    def probabilities(slots, frames):
+        return [0.95 if np.abs(frame).max() > 0.1 else 0.02 for frame in frames]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    return making.stored(tmp_path_factory.mktemp("store"), zipformer.write)
+
+
+@pytest.fixture
+def store(recipe, monkeypatch) -> Store:
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(recipe.parent))
+    monkeypatch.setattr(loading.Loader, "_detector", lambda self, folder: folder / "greedy.onnx")
+    monkeypatch.setattr(loading.Loaded, "ears", lambda self, rows: Ears())
+    return Store(recipe.parent)
+
+
+@pytest.fixture
+def config(recipe) -> Config:
+    return Config(
+        serving=Serving(port=0, model=str(recipe), device="cpu"),
+        computing=Computing(lanes=2),
+        guarding=BELIEVED,
+    )
+
+
+def turn(seed: int) -> np.ndarray:
+    """Half a second of quiet, two of noise, and quiet again."""
+    random = np.random.default_rng(seed)
+    loud = np.concatenate([np.full(50, 0.02), random.uniform(0.2, 1, 200), np.full(90, 0.02)])
+    noise = random.normal(0, 8000, 340 * 160) * np.repeat(loud, 160)
+    return noise.clip(-32000, 32000).astype("<i2")
+
+
+@pytest.fixture
+def finals(monkeypatch) -> list[Hypothesis]:
+    """What runners made of finals, whole segments as they are in the end."""
+    found: list[Hypothesis] = []
+    run = ChunkRunner.run
+
+    def noting(self, updates, audio):
+        given = run(self, updates, audio)
+        found.extend(each for each in given if each.update.purpose is not Purpose.PARTIAL)
+        return given
+
+    monkeypatch.setattr(ChunkRunner, "run", noting)
+    return found
+
+
+def alone(runner, pcm: np.ndarray, update: Update) -> tuple[int, ...]:
+    """What a runner makes of the window of an update that it hears nothing of before."""
+    audio = pcm.astype(np.float32) / 32768
+    fresh = Update(f"alone-{update}", 1, Purpose.FINAL, update.start, update.end)
+    return runner.run([fresh], [[audio[update.start : update.end]]])[0].tokens
+
+
+async def test_sessions_grow_to_what_the_whole_says(host, config, store, finals) -> None:
+    server = await host(config, lambda metrics: Runtime(config, metrics=metrics), Limits())
+    loaded = Loader(config.serving.model, "cpu").load()
+    runner = make_runner(loaded.chain, loaded.size)
+    turns = [turn(seed) for seed in range(3)]
+    asked = [
+        server.say(pcm.tobytes(), size=size, pace=0.3, words=True)
+        for pcm, size in zip(turns, (640, 3200, 9998), strict=True)
+    ]
+    told = list(zip(turns, await asyncio.gather(*asked), strict=True))
+    spoken = {loaded.model.vocabulary.text(each.tokens): each for each in finals}
+    for pcm, events in told:
+        (final,) = [event for event in events if event["type"] == "final"]
+        assert final["text"] == loaded.model.vocabulary.text(
+            alone(runner, pcm, spoken[final["text"]].update)
+        )
+        assert "rejected" not in final
+        assert "alternative" not in final
+        stable = [event["stable"] for event in events if event["type"] == "partial"]
+        assert stable[-1].count(" ") > 3, "words are stable long before the final"
+        for before, after in itertools.pairwise([*stable, final["text"]]):
+            assert after.startswith(before), "what was said is taken back"
+        words = final["words"]
+        assert " ".join(word["text"] for word in words) == final["text"]
+        starts = [word["start"] for word in words]
+        assert starts == sorted(starts)
+        assert final["start"] - PADDING <= starts[0] <= words[-1]["end"] <= final["end"] + 1.0
+    assert 'model="tiny-transducer"' in server.metrics.text().decode()
+
+
+def test_a_recording_says_the_same(config, store, finals) -> None:
+    pcm = turn(1)
+    transcriber = Transcriber(config.serving.model, device="cpu", config=config)
+    (final,) = [
+        event
+        for event in transcriber.transcribe([pcm.astype(np.float32) / 32768])
+        if type(event).__name__ == "Final"
+    ]
+    loaded = Loader(config.serving.model, "cpu").load()
+    runner = make_runner(loaded.chain, loaded.size)
+    (update,) = {each.update for each in finals if each.update.session == "file"}
+    assert final.rejected is None
+    assert final.text == loaded.model.vocabulary.text(alone(runner, pcm, update))
