@@ -122,6 +122,10 @@ class Models:
         """As `Runtime.prove`, of all models."""
         await asyncio.gather(*(each.runtime.prove() for each in list(self._served.values())))
 
+    async def leave(self, why: str) -> None:
+        """As `Runtime.leave`, of all models."""
+        await asyncio.gather(*(each.runtime.leave(why) for each in list(self._served.values())))
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Models]:
         """Run all; raises what the first raises that cannot."""
