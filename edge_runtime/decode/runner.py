@@ -78,6 +78,10 @@ class Runner:
         self.run([update], [[silence]])
         self.lane.warm()
 
+    def close(self) -> None:
+        """Let go of what was captured, which holds the lane's memory."""
+        self.lane.graphs.close()
+
     def _stage(self, audio: Seq[Audio]) -> tuple[int, int]:
         """Put the audio into the staging rows; how many rows of how many samples these are."""
         lane, shortest = self.lane, self.chain.shape.shortest

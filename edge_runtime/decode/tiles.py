@@ -82,14 +82,14 @@ class Chain:
         if not self.device.rounds:
             return Buckets()
         rate = self.shape.rate
-        samples = [self._whole_frames(int(each * rate)) for each in self.shape.audio_seconds]
+        samples = [self.whole_frames(int(each * rate)) for each in self.shape.audio_seconds]
         return Buckets(
             _up_to(size.rows, [1 << power for power in range(8)]),
             _up_to(size.samples, samples),
             _up_to(self.shape.longest + 1, list(self.shape.draft_tokens)),
         )
 
-    def _whole_frames(self, samples: int) -> int:
+    def whole_frames(self, samples: int) -> int:
         """At least so many samples, whose frames are a multiple of `FRAMES`."""
         return self.shape.samples(-(-self.shape.frames(samples) // FRAMES) * FRAMES)
 

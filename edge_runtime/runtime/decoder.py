@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from edge_runtime.config import Config
 from edge_runtime.decode.family import AnyRunner, make_runner
+from edge_runtime.decode.proof import steady
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.engine import Engine, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
-from edge_runtime.runtime.proof import steady
 from edge_runtime.runtime.standby import Standby
 from edge_runtime.runtime.tracing import Tracer
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from edge_runtime.audio.vad import VoiceDetector
 from edge_runtime.config import Computing
+from edge_runtime.decode import proof
 from edge_runtime.decode.family import AnyChain, open_chain
 from edge_runtime.decode.reading import Model
 from edge_runtime.decode.tiles import Size
@@ -22,7 +23,6 @@ from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
 from edge_runtime.runtime.files import Finder, Served
-from edge_runtime.runtime.proof import prove
 
 DETECTOR = "silero-vad"
 LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "fi", "cs"})
@@ -193,7 +193,10 @@ class Loader:
             files = self._finder.on(name, device)
             chain = open_chain(device, files.folder)
             if name.startswith("onnx-"):
-                prove(chain, files.folder)
+                cpu = open_chain(open_device("cpu"), files.folder)
+                proof.prove(chain, proof.answers(cpu, files.size.samples))
+            elif name != "cpu":
+                proof.prove(chain, proof.read(files.folder))
             model = Model(
                 chain.shape,
                 Vocabulary.load(files.folder),

@@ -89,7 +89,9 @@ def device() -> Iterator[CudaDevice]:
 class Side:
     """A device with programs that are run one after the other on arrays of the host."""
 
-    def __init__(self, device: Device | CudaDevice, programs: Sequence[Program], dtype: Any) -> None:
+    def __init__(
+        self, device: Device | CudaDevice, programs: Sequence[Program], dtype: Any
+    ) -> None:
         self.device, self.programs, self.dtype = device, programs, np.dtype(dtype)
 
     def __call__(self, given: Arrays, asked: dict[str, tuple[tuple[int, ...], Any]]) -> Arrays:

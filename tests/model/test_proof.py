@@ -2,11 +2,11 @@
 
 import pytest
 
+from edge_runtime.decode.proof import FILE, answers, prove, read, write
 from edge_runtime.decode.tiles import Chain
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines.store import Store
-from edge_runtime.errors import DeviceError
-from edge_runtime.runtime.proof import prove
+from edge_runtime.errors import DeviceError, ModelDamaged
 
 
 class _Backwards(OnnxDevice):
@@ -39,15 +39,30 @@ def folder(recipe):
     return Store().graphs(recipe)
 
 
-def test_what_says_the_same_may_serve(folder) -> None:
-    prove(Chain(_Rounding(lanes=1), folder), folder)
+@pytest.fixture(scope="module")
+def wanted(folder):
+    return answers(Chain(OnnxDevice(lanes=1), folder), 48_000)
 
 
-def test_float16_is_near_enough(folder, recipe) -> None:
-    prove(Chain(OnnxDevice(lanes=1), folder), Store().graphs(recipe, "fp16"))
+def test_what_says_the_same_may_serve(folder, wanted) -> None:
+    prove(Chain(_Rounding(lanes=1), folder), wanted)
+
+
+def test_float16_is_near_enough(recipe, wanted) -> None:
+    prove(Chain(OnnxDevice(lanes=1), Store().graphs(recipe, "fp16")), wanted)
 
 
 @pytest.mark.parametrize("kind", [_Backwards, _Late])
-def test_what_says_something_else_may_not(folder, kind: type[OnnxDevice]) -> None:
+def test_what_says_something_else_may_not(folder, wanted, kind: type[OnnxDevice]) -> None:
     with pytest.raises(DeviceError, match=r"does not say what the CPU says .* apart"):
-        prove(Chain(kind(lanes=1), folder), folder)
+        prove(Chain(kind(lanes=1), folder), wanted)
+
+
+def test_an_engine_keeps_what_it_should_say(folder, wanted, tmp_path) -> None:
+    write(wanted, tmp_path)
+    kept = read(tmp_path)
+    assert kept.samples == wanted.samples == Chain(OnnxDevice(), folder).whole_frames(32_000)
+    assert (kept.numbers == wanted.numbers).all()
+    (tmp_path / FILE).write_bytes(b"no array")
+    with pytest.raises(ModelDamaged, match="should say, cannot be read"):
+        read(tmp_path)

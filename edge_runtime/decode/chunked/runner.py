@@ -40,6 +40,10 @@ class ChunkRunner:
         self.lane = ChunkLane(chain, size.rows)
         self.watch: Watch = Unwatched()
 
+    def close(self) -> None:
+        """Let go of what was captured, which holds the lane's memory."""
+        self.lane.graphs.close()
+
     def run(self, updates: Sequence[Update], audio: Sequence[Audio]) -> list[Hypothesis]:
         """The hypotheses of `updates`, in their order: all tokens of each segment so far.
 

@@ -13,6 +13,9 @@ from typing import Any
 
 import msgspec
 
+from edge_runtime.decode import proof
+from edge_runtime.decode.tiles import Chain
+from edge_runtime.device import open_device
 from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
 from edge_runtime.engines import manifest, plans, weights
@@ -121,7 +124,7 @@ class _Job:
             self.watch.found(self.place)
             return self.place
         # Before the lock: the store takes one for these, too.
-        self.source.prepare(self.watch.exporting)
+        reference = self.source.prepare(self.watch.exporting)
         detectors = [self.store.graphs(load_recipe(name)) for name in self.recipe.requires]
         with self.store.lock(self.recipe.name, self.watch.waiting):
             # Another process may have built it while this one waited.
@@ -133,6 +136,7 @@ class _Job:
                 memory = self._planned(graphs)
                 self._plans(graphs, new, memory)
                 self._companions(graphs, detectors, new)
+                self._prove(reference, new)
                 self._seal(new, memory, began)
         return self.place
 
@@ -199,6 +203,11 @@ class _Job:
         step.write(self.recipe, arrays, new, PRECISIONS[self.options.precision])
         if self.options.precision == "fp16":
             encode.write(self.recipe, arrays, new)
+
+    def _prove(self, reference: Path, new: Path) -> None:
+        """Note what a CPU says, so that a GPU which says something else is found out."""
+        cpu = Chain(open_device("cpu"), reference)
+        proof.write(proof.answers(cpu, self.options.samples), new)
 
     def _seal(self, new: Path, memory: MemoryPlan, began: float) -> None:
         now = datetime.now(timezone.utc)

@@ -22,9 +22,10 @@ BASE = "fp16"
 
 @dataclass(frozen=True)
 class Source:
-    """`recipe` may be cut otherwise than the store's; `variant` is there for integers alone."""
+    """`recipe` may be cut otherwise than `whole`, that of a CPU; `variant` is for integers."""
 
     store: Store
+    whole: MoonshineRecipe
     recipe: MoonshineRecipe
     precision: str
     variant: Variant | None = None
@@ -50,10 +51,15 @@ class Source:
         table = self.scheme is not None and self.scheme.rounded(TABLE) is not None
         return signatures(self.recipe, self.floats, integer_table=table)
 
-    def prepare(self, progress: Callable[[str, int, int], None]) -> None:
-        """Export what the store keeps; before its lock is held. Raises as `Store.graphs`."""
-        if self.variant is None:
-            self.store.graphs(self.recipe, self.precision, progress)
+    def prepare(self, progress: Callable[[str, int, int], None]) -> Path:
+        """Export what the store keeps, and give the folder of what a CPU runs instead of it.
+
+        Before the store's lock is held. Raises as `Store.graphs`.
+        """
+        if self.variant is not None:
+            return self.variant.folder
+        self.store.graphs(self.recipe, self.precision, progress)
+        return self.store.graphs(self.whole, progress=progress)
 
     @contextlib.contextmanager
     def graphs(self) -> Iterator[Path]:
@@ -85,7 +91,7 @@ def source(
     `ModelMissing` where there is none, and as `variants.usable`.
     """
     if precision != INT8:
-        return Source(store, cut, precision)
+        return Source(store, recipe, cut, precision)
     if fingerprint is None:
         variant = variants.active(store, recipe)
     else:
@@ -96,4 +102,4 @@ def source(
             f"no calibrated {recipe.name} is active",
             f"Run: {command(recipe.name)}, or name one of edge-runtime engines list by --variant",
         )
-    return Source(store, cut, precision, variant, variant.scheme())
+    return Source(store, recipe, cut, precision, variant, variant.scheme())

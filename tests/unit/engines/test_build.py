@@ -86,7 +86,7 @@ def test_an_engine_holds_all_that_a_board_needs(made_up, made_up_store, precisio
     tiles = ["encoder", "embedding", "layers_0_1", "layers_1_3"]
     assert {path.name for path in folder.iterdir()} == {
         *(f"{tile}.plan" for tile in tiles),
-        "table.npy", "shape.json", "vocabulary.json", "recipe.json", "engine.json",
+        "table.npy", "shape.json", "vocabulary.json", "recipe.json", "engine.json", "proof.npz",
         "step.npz", "manifest.json", *(["encode.npz"] if precision == "fp16" else []),
     }  # fmt: skip
     for tile in tiles:

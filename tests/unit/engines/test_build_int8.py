@@ -111,6 +111,7 @@ def test_an_engine_is_built_found_and_carried(
     assert {path.name for path in folder.iterdir()} == {
         "encoder.plan", "embedding.plan", "layers_0_1.plan", "layers_1_3.plan", "table.npy",
         "shape.json", "vocabulary.json", "recipe.json", "engine.json", "manifest.json",
+        "proof.npz",
     }  # fmt: skip
     assert np.load(folder / "table.npy").dtype == np.int8
     info = engine.info

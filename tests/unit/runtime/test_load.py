@@ -6,6 +6,7 @@ The GPU is a fake one, TensorRT runs the graphs of a made-up model on it: the re
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +18,11 @@ import pytest
 
 from edge_runtime import device as devices
 from edge_runtime.config import Computing, Config
+from edge_runtime.decode import proof
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.device.tensorrt import TensorRT, TensorRTDevice
 from edge_runtime.engines import manifest
 from edge_runtime.engines.build.contract import Signature, signatures
@@ -99,6 +102,8 @@ def built(made_up: MoonshineRecipe, made_up_store: Store) -> Callable[..., Path]
         for name in ("table.npy", "shape.json", "vocabulary.json"):
             shutil.copyfile(graphs / name, folder / name)
         shutil.copyfile(graphs / "embedding.onnx", folder / "vad.onnx")
+        cpu = Chain(OnnxDevice(), made_up_store.graphs(made_up))
+        proof.write(proof.answers(cpu, info.samples), folder)
         (folder / ENGINE).write_bytes(msgspec.json.encode(info))
         manifest.seal(folder, "a test")
         return folder
@@ -172,6 +177,20 @@ def test_an_engine_runs_and_says_what_the_cpu_says(make, built, own_detector) ->
     assert said == text(make("cpu").load())
     assert len(set(said)) == 2
     assert engine.is_dir()
+
+
+def test_an_engine_that_says_something_else_does_not_serve(make, built, own_detector) -> None:
+    """As one did on a GPU whose products of integers came out infinite."""
+    engine = built()
+    right = proof.read(engine)
+    proof.write(proof.Answers(right.samples, right.numbers - 5), engine)
+    (engine / manifest.FILE).unlink()
+    manifest.seal(engine, "a test")
+    loaded = make().load()
+    assert loaded.on_cpu
+    assert re.search(r"tensorrt: .* does not say what the CPU says", loaded.fallback)
+    with pytest.raises(DeviceError, match=r"up to \d+\.\d\d apart"):
+        make("tensorrt").load()
 
 
 def test_an_engine_brings_its_own_detector(make, built) -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from edge_runtime.audio import FRAME
 from edge_runtime.config import Config, Recovering
+from edge_runtime.decode.proof import steady
 from edge_runtime.decode.tiles import Size
 from edge_runtime.errors import DeviceError
 from edge_runtime.events import Final
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.runtime.breaker import Breaker
-from edge_runtime.runtime.proof import steady
 from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner, lost
 from tests.waiting import until
 
@@ -217,5 +217,5 @@ async def test_what_a_hanging_lane_had_is_decoded_elsewhere(
 
 def test_a_device_that_says_the_same_is_steady() -> None:
     device = FakeDevice("gpu")
-    steady(FakeRunner(SimpleNamespace(shape=SHAPE, device=device), None))
+    steady(FakeRunner(SimpleNamespace(shape=SHAPE, device=device), Size(1, 32_000)))
     assert set(device.ran) == {"proof"}

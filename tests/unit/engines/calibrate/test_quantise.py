@@ -103,6 +103,23 @@ def test_both_spellings_are_the_same_arithmetic(spelt, sound) -> None:
         np.testing.assert_array_equal(signed[name], unsigned[name])
 
 
+def test_sums_of_integers_do_not_become_float16(folder, scheme) -> None:
+    """They go far beyond it before they are scaled."""
+    for tile in ("encoder", "layers_0_1"):
+        model = onnx.load(str(folder("signed", "fp16", scheme) / f"{tile}.onnx"))
+        types = {each.name: each.data_type for each in model.graph.initializer}
+        scales = {
+            node.output[0]: types[node.input[1]]
+            for node in model.graph.node
+            if node.op_type == "DequantizeLinear"
+        }
+        products = [node for node in model.graph.node if node.op_type == "MatMul"]
+        read = [[scales.get(name) for name in node.input] for node in products]
+        integers = [each for each in read if all(each)]
+        assert integers
+        assert all(each == [TensorProto.FLOAT] * 2 for each in integers)
+
+
 def test_what_onnxruntime_fuses_is_the_product_of_the_integers(spelt, sound) -> None:
     """Each product of the encoder against numpy's, of the integers that went into it."""
     model = spelt("unsigned")
