@@ -172,6 +172,10 @@ class Session:
         hearing = self._endpointer
         return self._segments.wants(hearing.heard_samples, hearing.last, silent=hearing.silent)
 
+    def samples(self, purpose: Purpose) -> int:
+        """How much audio is to be decoded for what it `wants`, by now."""
+        return self._segments.samples(purpose, self.heard_samples)
+
     @property
     def at_rest(self) -> bool:
         """All that was fed was heard, and of that nothing is to be decoded, or is being."""

@@ -14,7 +14,9 @@ class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     GPU, float32 on a CPU.
     `chained` is decoder steps that run before the host looks at what they gave, `memory_mb` a
     cap on all memory that the process takes of the GPU, `keep_warm_ms` how long the GPU idles
-    before it is given a little work. For `memory_mb` and `keep_warm_ms`, 0 is none and never.
+    before it is given a little work, `batch` the most updates that a lane decodes together,
+    `page_kb` the unit in which their memory is accounted. For `memory_mb` and `keep_warm_ms`, 0
+    is none and never.
     """
 
     index: int = 0
@@ -27,6 +29,8 @@ class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: int = 0
     memory_mb: int = 0
     keep_warm_ms: int = 0
+    batch: int = 0
+    page_kb: int = 256
 
     def __post_init__(self) -> None:
         among(
@@ -45,4 +49,6 @@ class Computing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             priority=(-5, 0),
             memory_mb=(0, 1 << 20),
             keep_warm_ms=(0, 600_000),
+            batch=(0, 64),
+            page_kb=(1, 1 << 16),
         )

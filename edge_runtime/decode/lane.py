@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ ALIGNED = 256
 """Bytes: where tensors may begin on a GPU."""
 
 KEPT = 128
-"""Graphs of one lane: more than the warm-up makes."""
+"""Graphs of one lane for each number of rows: more than the warm-up makes."""
 
 MOST = 16
 """Single tokens of the longest chain."""
@@ -57,26 +57,27 @@ class Lane:
         self.size = size
         self.buckets = chain.buckets(size)
         self.stream = chain.device.stream()
-        self.graphs = Graphs(chain.device, self.stream, KEPT)
+        self._kept = KEPT * max(1, len(self.buckets.row_sizes))
+        self.graphs = Graphs(chain.device, self.stream, self._kept)
         self.tiled = Tiled()
         self.padding = {"samples": (0, 0), "queries": (0, 0)}
         """What calls were made for so far, by kind: real ones, and more for nothing."""
         shape, device = chain.shape, chain.device
-        rows, queries, frames = size.rows, shape.past, shape.frames(size.samples)
-        each = rows * shape.heads * shape.padded_head_dim
+        rows, queries, frames = size.rows, shape.past, self._frames()
+        each = shape.heads * shape.padded_head_dim
         layers = 2 * shape.decoder_layers
         itemsize = chain.dtype.itemsize
-        self.audio = device.alloc((rows * size.samples,), np.float32)
+        self.audio = device.alloc((size.whole,), np.float32)
         self.length = Mirror(device, (rows,), np.int64, "length")
         self.memory_length = device.alloc((rows,), np.int64)
         self.memory = device.alloc((layers, _aligned(each * frames, itemsize)), chain.dtype)
         self.caches = [
-            device.alloc((layers, _aligned(each * shape.past, itemsize)), chain.dtype)
+            device.alloc((layers, _aligned(rows * each * shape.past, itemsize)), chain.dtype)
             for _ in range(2)
         ]
         self.hidden = [device.alloc((rows * queries * shape.width,), chain.dtype) for _ in "ab"]
-        self.shares = [device.alloc((rows * queries * frames,), np.float32) for _ in "ab"]
-        self._align = Mirror(device, (rows * queries * frames,), np.float32, "align")
+        self.shares = [device.alloc((queries * frames,), np.float32) for _ in "ab"]
+        self._align = Mirror(device, (queries * frames,), np.float32, "align")
         # Positions for both turns, then the tokens: one copy sends them.
         self._tokens_at = 2 * _aligned(rows * 8)
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
@@ -88,17 +89,38 @@ class Lane:
         if device.rounds:
             self._reserve()
 
+    def _frames(self) -> int:
+        """Encoder frames of the largest batch, all rows together."""
+        frames = self.chain.shape.frames
+        shapes = self.batches() or [(self.size.rows, self.size.samples)]
+        return max(rows * frames(samples) for rows, samples in shapes)
+
+    def batches(self) -> list[tuple[int, int]]:
+        """The largest shapes, (rows, samples): for each number of rows the longest that fit.
+
+        None where shapes are not rounded up.
+        """
+        sizes = self.buckets.row_sizes
+        fitting = [
+            (rows, [each for each in self.buckets.sample_sizes if self.size.fits(rows, each)])
+            for rows in sizes
+        ]
+        return [(rows, max(samples)) for rows, samples in fitting if samples]
+
     def _reserve(self) -> None:
         """Bind the largest calls first, and drop them: no other needs more memory to work in."""
-        rows, samples = self.size.rows, self.size.samples
-        frames = self.chain.shape.frames(samples)
         queries = self.buckets.queries(self.chain.shape.longest + 1)
         calls: list[Call] = []
-        for tiled in (True, False) if self.chain.has_own else (True,):
-            calls += [
-                self._encoder(0, rows if self.chain.device.batches else 1, samples, tiled),
-                self._passes(Pass(rows, queries, frames, tiled=tiled)),
-            ]
+        shapes = self.batches()
+        for rows, samples in shapes:
+            frames = self.chain.shape.frames(samples)
+            # A plan's kernels may be compiled for each shape: of these only those that need most.
+            tiled_too = (rows, samples) in (shapes[0], shapes[-1]) or not self.chain.has_own
+            for tiled in (*([True] if tiled_too else []), *([False] if self.chain.has_own else [])):
+                calls += [
+                    self._encoder(0, rows if self.chain.device.batches else 1, samples, tiled),
+                    self._passes(Pass(rows, queries, frames, tiled=tiled)),
+                ]
         # To bind is to run once: that must be over before what it runs in is dropped.
         self.stream.synchronize()
         calls.clear()
@@ -175,7 +197,7 @@ class Lane:
         """What the host sees of a pass; kept, for it is asked for often."""
         window = self._windows.get(shape)
         if window is None:
-            if len(self._windows) >= KEPT:
+            if len(self._windows) >= self._kept:
                 self._windows.clear()
             window = self._windows[shape] = self._open(shape)
         return window
@@ -272,21 +294,39 @@ class Lane:
             self.graphs.close()
 
     def warm(self) -> None:
-        """Choose, capture what single updates want, run it once; nothing where shapes are exact."""
+        """Choose, capture what updates want, run it once; nothing where shapes are exact."""
         buckets = self.buckets
         self.choose()
         self.length.host.host[...] = self.chain.shape.shortest
-        for samples in buckets.sample_sizes:
-            self.encode(1, samples)
-            frames = self.chain.shape.frames(samples)
-            for queries in buckets.query_sizes:
-                # A draft is checked in the first turn; again only where each step has a look.
-                again = queries <= LONG and self.chains == (1,)
-                for turn in (0, 1) if queries == 1 or again else (0,):
-                    for steps in self.chains if queries == 1 else (1,):
-                        self.decode(Pass(1, queries, frames, turn, steps))
-            self.stream.synchronize()
+        for rows in buckets.row_sizes:
+            for samples in buckets.sample_sizes:
+                if not self.size.fits(rows, samples):
+                    continue
+                self.encode(rows, samples)
+                for shape in self._likely(rows, samples):
+                    self.decode(shape)
+                self.stream.synchronize()
         self.graphs.warm = True
+
+    def _likely(self, rows: int, samples: int) -> Iterator[Pass]:
+        """The passes that updates want; of a batch only those that most do."""
+        shape = self.chain.shape
+        frames = shape.frames(samples)
+        longest = self.buckets.queries(
+            min(shape.longest, int(shape.tokens_per_second * samples / shape.rate) + 1) + 1
+        )
+        for queries in self.buckets.query_sizes:
+            # A draft is checked in the first turn; again only where each step has a look.
+            again = queries <= LONG and self.chains == (1,)
+            turns: tuple[int, ...] = (0, 1) if queries == 1 or again else (0,)
+            chains = self.chains if queries == 1 else (1,)
+            if rows > 1:
+                if queries > longest:
+                    continue
+                turns, chains = turns[-1:], chains[:2]
+            for turn in turns:
+                for steps in chains:
+                    yield Pass(rows, queries, frames, turn, steps)
 
     # -- views
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode.costs import Costs
 from edge_runtime.decode.lane import Lane
 from edge_runtime.decode.passes import Pass
 from edge_runtime.decode.sequence import Sequence
@@ -37,6 +39,8 @@ class Runner:
         self.size = size
         self.lane = Lane(chain, size)
         self.watch: Watch = Unwatched()
+        self.costs = Costs()
+        """What batches cost here, once somebody has measured it."""
 
     def run(self, updates: Seq[Update], audio: Seq[Audio]) -> list[Hypothesis]:
         """The greedy hypotheses of `updates`, in their order.
@@ -44,28 +48,59 @@ class Runner:
         Raises `AudioError` for a batch or a row that is larger than the lane, `DeviceError` for
         answers that are no numbers.
         """
+        found: dict[int, Hypothesis] = {}
+        for done in self.rounds(updates, audio):
+            for row, result in done.items():
+                if isinstance(result, DeviceError):
+                    raise result
+                found[row] = result
+        return [found[row] for row in range(len(updates))]
+
+    def rounds(
+        self,
+        updates: Seq[Update],
+        audio: Seq[Audio],
+        recalled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+        """The same as they are done, by their row: after each look of the host those that ended.
+
+        Until all are done, or `recalled` says before a look that the rest is not wanted now. A row
+        whose answers are no numbers gives its error and leaves the others alone.
+        Raises as `run` does for a batch that is too large, and what the device raises.
+        """
         lane, watch = self.lane, self.watch
         watch.begin(updates)
+        order = _longest_first(updates, lane.chain.shape.rate)
         waited = lane.stream.counters.waits
         began = lane.stream.mark()
         watch.stage("encode", began)
-        rows, samples = self._stage(audio)
+        rows, samples = self._stage([audio[row] for row in order])
         lane.encode(rows, samples)
         encoded = lane.stream.mark()
         watch.stage("draft", encoded)
-        decoding = _Decoding(lane, updates, self.chain.shape.frames(samples))
-        ended = drafted = decoding.advance()
-        while not decoding.done:
-            watch.stage("decode", ended)
-            ended = decoding.advance()
-        watch.end(ended)
-        spent = Cost(
-            encode=encoded.since(began),
-            draft=drafted.since(encoded),
-            decode=ended.since(drafted),
-            waits=lane.stream.counters.waits - waited,
+        decoding = _Decoding(
+            lane, [updates[row] for row in order], self.chain.shape.frames(samples)
         )
-        return [decoding.hypothesis(row, spent) for row in range(len(updates))]
+        ended = drafted = began
+        left = len(updates)
+        while left and not recalled():
+            if decoding.looks:
+                watch.stage("decode", ended)
+            ended = decoding.advance()
+            if decoding.looks == 1:
+                drafted = ended
+            done = decoding.ended()
+            left -= len(done)
+            if not left:
+                watch.end(ended)
+            spent = Cost(
+                encode=encoded.since(began),
+                draft=drafted.since(encoded),
+                decode=ended.since(drafted),
+                waits=lane.stream.counters.waits - waited,
+                rows=len(updates),
+            )
+            yield {order[row]: decoding.result(row, spent) for row in done}
 
     def warm(self) -> None:
         """Run the largest update there can be, and make the graphs that updates will want.
@@ -87,18 +122,31 @@ class Runner:
         lane, shortest = self.lane, self.chain.shape.shortest
         lengths = [sum(len(piece) for piece in pieces) for pieces in audio]
         longest = max([shortest, *lengths])
-        if len(audio) > self.size.rows or longest > self.size.samples:
+        rows, samples = lane.buckets.rows(len(audio)), lane.buckets.samples(longest)
+        if not self.size.fits(rows, samples):
+            most = f", {self.size.whole} in all" if self.size.together else ""
             raise AudioError(
                 f"a batch of {len(audio)} rows of {longest} samples does not fit in "
-                f"{self.size.rows} rows of {self.size.samples}"
+                f"{self.size.rows} rows of {self.size.samples}{most}"
             )
-        rows, samples = lane.buckets.rows(len(audio)), lane.buckets.samples(longest)
         lane.length.host.host[:rows] = shortest
         for row, (pieces, length) in enumerate(zip(audio, lengths, strict=True)):
             lane.stage(row, list(pieces), samples)
             lane.length.host.host[row] = max(length, shortest)
         lane.filled("samples", rows * samples, sum(lengths))
         return rows, samples
+
+
+def _longest_first(updates: Seq[Update], rate: int) -> list[int]:
+    """The rows in the order in which they lie: those that likely take most steps first."""
+    if len(updates) == 1:
+        return [0]
+
+    def left(row: int) -> float:
+        update = updates[row]
+        return LIKELY * (update.end - update.start) / rate - len(update.draft)
+
+    return sorted(range(len(updates)), key=left, reverse=True)
 
 
 class _Decoding:
@@ -110,7 +158,8 @@ class _Decoding:
         self._updates = updates
         self._frames = frames
         self._turn = 0
-        self._looks = 0
+        self.looks = 0
+        self._told: set[int] = set()
         self._aligned = any(update.align for update in updates)
         self._sequences = [
             Sequence(
@@ -123,10 +172,17 @@ class _Decoding:
             for update in updates
         ]
         self._rows: list[list[NDArray[np.float32]]] = [[] for _ in updates]
+        self._failed: dict[int, DeviceError] = {}
 
-    @property
-    def done(self) -> bool:
-        return all(sequence.done for sequence in self._sequences)
+    def ended(self) -> list[int]:
+        """The rows that are done since the last time that this was asked."""
+        new = [
+            row
+            for row, sequence in enumerate(self._sequences)
+            if sequence.done and row not in self._told
+        ]
+        self._told.update(new)
+        return new
 
     def advance(self) -> Mark:
         """One look of the host: a pass that checks guesses, or a chain of single steps.
@@ -138,7 +194,7 @@ class _Decoding:
         lane = self._lane
         count = 1 + max(row for row, each in enumerate(self._sequences) if not each.done)
         active = [each for each in self._sequences[:count] if not each.done]
-        if self._looks and lane.chains[-1] > 1:
+        if self.looks and lane.chains[-1] > 1:
             # A draft that was refused once is refused again too often: each time costs a look
             # and as much as two steps, of which many go with one look.
             for each in active:
@@ -164,25 +220,28 @@ class _Decoding:
         real = sum(self._deliver(shape, step, count) for step in range(shape.steps))
         lane.filled("queries", shape.count * shape.steps, real)
         self._turn = (self._turn + shape.steps) % 2
-        self._looks += 1
+        self.looks += 1
         return mark
 
     def _steps(self) -> int:
         """Single tokens before the host looks: as many as it likely takes, of what there is."""
         chains = self._lane.chains
         rate = self._lane.chain.shape.rate
-        likely = max(
+        # Of a batch those who are done first are not kept waiting: a look is shared by all.
+        likely = min(
             tokens
             for update, sequence in zip(self._updates, self._sequences, strict=True)
             if not sequence.done
             for tokens in (
-                LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
-                sequence.guessed + NEW,
+                max(
+                    LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
+                    sequence.guessed + NEW,
+                ),
             )
         )
         # Who was looked at twice has a text that changed: a few steps too many cost less than
         # one more look.
-        least = chains[:2][-1] if self._looks > 1 else chains[0]
+        least = chains[:2][-1] if self.looks > 1 else chains[0]
         return max([least, *(each for each in chains if each <= likely)])
 
     def _deliver(self, shape: Pass, step: int, count: int) -> int:
@@ -196,23 +255,23 @@ class _Decoding:
                 sequence.step()
             fed = len(sequence.feed())
             asked += fed
-            if not all(map(math.isfinite, answers["logprob"][row][:fed])):
-                raise DeviceError(
-                    "the device answered with NaN or infinity",
-                    "Where it comes again, run `edge-runtime doctor` and restart the server.",
-                )
+            logprobs = answers["logprob"][row][:fed]
+            if not all(map(math.isfinite, logprobs)):
+                self._failed[row] = _no_numbers()
+                sequence.done = True
+                continue
             taken = sequence.take(
-                answers["next_token"][row],
-                answers["logprob"][row],
-                answers["margin"][row],
-                answers["frame"][row],
+                answers["next_token"][row], logprobs, answers["margin"][row], answers["frame"][row]
             )
             if self._updates[row].align:
                 attention = self._lane.align(shape, step)
                 self._rows[row].append(attention[row, :taken].copy())
         return asked
 
-    def hypothesis(self, row: int, spent: Cost) -> Hypothesis:
+    def result(self, row: int, spent: Cost) -> Hypothesis | DeviceError:
+        """What came of a row that is done."""
+        if row in self._failed:
+            return self._failed[row]
         update, sequence = self._updates[row], self._sequences[row]
         frames = self._lane.chain.shape.frames(int(self._lane.length.host.host[row]))
         cost = replace(
@@ -238,3 +297,10 @@ class _Decoding:
             align,
             cost,
         )
+
+
+def _no_numbers() -> DeviceError:
+    return DeviceError(
+        "the device answered with NaN or infinity",
+        "Where it comes again, run `edge-runtime doctor` and restart the server.",
+    )

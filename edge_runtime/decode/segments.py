@@ -155,20 +155,30 @@ class Segments:
             return Purpose.PARTIAL
         return None
 
-    def take(self, purpose: Purpose, heard: int, safe: int) -> Update:
-        """The update that `wants` announced; it counts as in flight until `accept`.
+    def samples(self, purpose: Purpose, heard: int) -> int:
+        """How much audio `take` would give now, at most."""
+        segment, end = self._window(purpose, heard)
+        return max(0, end - segment.start)
 
-        Audio before `safe` may be overwritten before it is read: it is left out, at most a half.
-        """
+    def _window(self, purpose: Purpose, heard: int) -> tuple[Segment, int]:
+        """The segment that is decoded for that purpose, and where its audio ends."""
         if purpose is Purpose.FINAL:
-            segment = next(s for s in self._pending if not s.in_flight)
-            segment.in_flight = True
+            segment = next(each for each in self._pending if not each.in_flight)
             end = segment.end
         else:
             assert self.open is not None
             segment = self.open
             end = heard if purpose is Purpose.PARTIAL else segment.paused
         assert end is not None
+        return segment, end
+
+    def take(self, purpose: Purpose, heard: int, safe: int) -> Update:
+        """The update that `wants` announced; it counts as in flight until `accept`.
+
+        Audio before `safe` may be overwritten before it is read: it is left out, at most a half.
+        """
+        segment, end = self._window(purpose, heard)
+        segment.in_flight = segment.in_flight or purpose is Purpose.FINAL
         segment.start = max(segment.start, min(safe, (segment.start + end) // 2))
         update = self._update(segment, purpose, end)
         if purpose is not Purpose.FINAL:

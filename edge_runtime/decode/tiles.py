@@ -22,10 +22,26 @@ FRAMES = 16
 
 @dataclass(frozen=True)
 class Size:
-    """How much a lane can hold: rows of a batch, samples of a row."""
+    """How much a lane can hold: rows of a batch, samples of a row.
+
+    `together` is samples of all rows, their padding included: a batch has many short rows or a
+    few long ones. 0: every row may be the longest.
+    """
 
     rows: int
     samples: int
+    together: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Samples of the largest batch."""
+        return max(
+            self.samples, min(self.together or self.rows * self.samples, self.rows * self.samples)
+        )
+
+    def fits(self, rows: int, samples: int) -> bool:
+        """Whether so many rows of so many samples each, both rounded up, are a batch for it."""
+        return rows <= self.rows and samples <= self.samples and rows * samples <= self.whole
 
 
 class Chain:
@@ -37,6 +53,7 @@ class Chain:
         Raises `ModelMissing`, `ModelDamaged` or `DeviceError`.
         """
         self.device = device
+        self.folder = folder
         self.shape = shape = load_shape(folder)
         self.encoder = device.load(folder / f"encoder{device.suffix}")
         self.embedding = device.load(folder / f"embedding{device.suffix}")
@@ -58,6 +75,11 @@ class Chain:
     def has_own(self) -> bool:
         """Whether the device has kernels of its own for a part of it."""
         return self.own_encoder is not None or self.own_decoder is not None
+
+    @property
+    def rows(self) -> int:
+        """The most updates that are worth decoding together: one where a batch saves nothing."""
+        return 1 << 16 if self.device.batches else 1
 
     def tiled(self, tried: Callable[[], Tiled]) -> Tiled:
         """What `tried` finds for the first lane that asks; the others wait and take that."""
@@ -88,6 +110,16 @@ class Chain:
             _up_to(size.samples, samples),
             _up_to(self.shape.longest + 1, list(self.shape.draft_tokens)),
         )
+
+    def state(self, rows: int, samples: int) -> int:
+        """Bytes of keys and values of so many rows of so many samples each.
+
+        Those of cross-attention, and two turns of self-attention's, of all layers.
+        """
+        shape = self.shape
+        frames = max(1, shape.frames(samples)) + 2 * shape.past
+        width = shape.heads * shape.padded_head_dim
+        return 2 * shape.decoder_layers * rows * frames * width * int(self.dtype.itemsize)
 
     def whole_frames(self, samples: int) -> int:
         """At least so many samples, whose frames are a multiple of `FRAMES`."""

@@ -44,7 +44,8 @@ class Cost:
     `drafted` tokens were offered, `accepted` of them agreed; `passes` decoder
     passes gave `produced` tokens (end mark included), each pass's own next
     token among them; `steps` of the passes fed a single token. The host waited
-    for the device `waits` times.
+    for the device `waits` times. It worked on `rows` updates at once, and each has the
+    time that all of them took.
     """
 
     queue: float = 0.0
@@ -58,11 +59,17 @@ class Cost:
     passes: int = 0
     steps: int = 0
     waits: int = 0
+    rows: int = 1
 
     @property
     def busy(self) -> float:
-        """Seconds the device worked on it."""
+        """Seconds the device worked on it, and on what else was in its batch."""
         return self.encode + self.draft + self.decode
+
+    @property
+    def share(self) -> float:
+        """Its part of that."""
+        return self.busy / self.rows
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edge_runtime.metrics.base import RuntimeMetrics
+from edge_runtime.metrics.batches import BatchMetrics
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.load import LoadMetrics
 from edge_runtime.metrics.metrics import CONTENT_TYPE, Cost, Metrics
@@ -10,6 +11,7 @@ from edge_runtime.metrics.power import PowerMetrics
 
 __all__ = [
     "CONTENT_TYPE",
+    "BatchMetrics",
     "Cost",
     "DeviceMetrics",
     "LoadMetrics",

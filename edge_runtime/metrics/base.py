@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from edge_runtime.metrics.batches import BatchMetrics
     from edge_runtime.metrics.device import DeviceMetrics
     from edge_runtime.metrics.load import LoadMetrics
     from edge_runtime.metrics.metrics import Cost
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 class RuntimeMetrics(Protocol):
     """As `Metrics` has it."""
 
+    batches: BatchMetrics
     device: DeviceMetrics
     load: LoadMetrics
     models: ModelMetrics

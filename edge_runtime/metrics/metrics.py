@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from edge_runtime import events
 from edge_runtime.events import Error, Event, Final, Overrun, Partial
+from edge_runtime.metrics.batches import BatchMetrics
 from edge_runtime.metrics.device import DeviceMetrics
 from edge_runtime.metrics.dialects import DialectMetrics
 from edge_runtime.metrics.load import LoadMetrics
@@ -46,8 +47,9 @@ class Cost(Protocol):
 class Metrics:
     """All figures: the server counts sockets and events, the runtime its updates.
 
-    `device` has those of the device, `dialects` those of each protocol, `models` those of each
-    model, `variants` those of a trial, `load` of overload, `power` heat and power; `recent`
+    `device` has those of the device, `batches` those of its scheduler, `dialects` those of each
+    protocol, `models` those of each model, `variants` those of a trial, `load` of overload,
+    `power` heat and power; `recent`
     remembers the last updates one by one.
     """
 
@@ -98,6 +100,7 @@ class Metrics:
             registry=registry,
         )
         self.device = DeviceMetrics(registry)
+        self.batches = BatchMetrics(registry)
         self.dialects = DialectMetrics(registry)
         self.models = ModelMetrics(registry)
         self.variants = VariantMetrics(registry)

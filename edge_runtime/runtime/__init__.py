@@ -8,15 +8,16 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from edge_runtime.audio import RATE
 from edge_runtime.config import Config, unset
 from edge_runtime.decode.tiles import Size
-from edge_runtime.decode.update import Purpose
+from edge_runtime.decode.update import Hypothesis
 from edge_runtime.device import Device
+from edge_runtime.engines.plans import ROWS
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
@@ -24,12 +25,13 @@ from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.commons import Commons, Urgency
 from edge_runtime.runtime.decoder import Decoder
-from edge_runtime.runtime.engine import Result, Task
+from edge_runtime.runtime.engine import Batch, Task
 from edge_runtime.runtime.hearing import Hearing
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.runtime.tracing import Tracer, open_tracer
+from edge_runtime.runtime.turns import Turns
 from edge_runtime.session import Options, Session, fitting, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
@@ -38,6 +40,9 @@ _log = logging.getLogger(__name__)
 
 RING_SECONDS = 30
 """The least audio that is kept of each stream; twice the longest segment where that is more."""
+
+TYPICAL = 8 * RATE
+"""Samples of a row: a lane has memory for a batch of such ones."""
 
 RINGS = 4
 """Rings that are made before a session comes; for more sessions at once, more are made."""
@@ -70,7 +75,7 @@ class Runtime:
         """
         self.config = config
         self.metrics: RuntimeMetrics = metrics or Metrics()
-        size = Size(1, longest(config))
+        size = _size(config)
         loader = Loader(
             model or config.serving.model,
             device or config.serving.device,
@@ -88,6 +93,11 @@ class Runtime:
         self.loaded.served.tell(config)
         self._ears = self.loaded.ears(config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
+        self._turns = Turns(
+            self._decoder, self._streams, self.metrics.batches, config.computing.page_kb << 10
+        )
+        self._touched: set[Stream] = set()
+        self._later: asyncio.TimerHandle | None = None
         # Room for the longest segment that may wait, and for what comes meanwhile.
         ring = max(RING_SECONDS * RATE, 2 * size.samples)
         self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
@@ -204,7 +214,7 @@ class Runtime:
         config = fitting(self._suited(), self.loaded.size.samples)
         session = Session(name, self.loaded.model, config, options, ring)
         session.pace(self._pace)
-        stream = Stream(session, self._ears.open(), self._hearing.stir)
+        stream = Stream(session, self._ears.open(), lambda: self._stir(stream))
         self._streams[name] = stream
         self._tracer.opened(name)
         self.metrics.models.opened(self.model)
@@ -231,11 +241,13 @@ class Runtime:
         sys.setswitchinterval(0.0005)
         await self._decoder.start(
             self._delivered,
+            self._freed,
             self._given_back,
-            self._commons.dispatch,
+            self._changed,
             self._keeps_warm,
             self._moved,
         )
+        self._turns.open()
         self._left = asyncio.Event()  # one for each loop that serves, as is the hearing
         hearing = self._hearing = Hearing(
             self._ears, self._streams, self._settle, self._give_up, self._tracer
@@ -276,9 +288,16 @@ class Runtime:
         stream.put([WarningEvent(code=code, message=f"the session ends: {error}")])
         stream.put(stream.session.abandon("error"))
 
-    def _settle(self) -> None:
+    def _stir(self, stream: Stream) -> None:
+        """There is something new to hear of it, or something was asked for."""
+        self._touched.add(stream)
+        if self._hearing is not None:
+            self._hearing.stir()
+
+    def _settle(self, heard: Iterable[Stream] = ()) -> None:
         """Carry out what clients asked for, those too who wait while others are heard."""
-        for stream in list(self._streams.values()):
+        touched, self._touched = self._touched.union(heard), set()
+        for stream in touched:
             self._after(stream)
         self._commons.give_way()
         self._commons.dispatch()
@@ -289,6 +308,7 @@ class Runtime:
             self._pace = hop
             for stream in self._streams.values():
                 stream.session.pace(hop)
+                self._turns.ask(stream)
 
     # -- decoding
 
@@ -298,29 +318,22 @@ class Runtime:
         Segments of recordings wait their turn among partials, and while somebody speaks, one
         lane of several is never theirs.
         """
-        while True:
-            now = time.perf_counter()
-            # All of them, also while no lane is idle: how long each waits is counted from here.
-            wanting = self._wanting(now)
-            if not wanting or self._commons.left(self) <= 0:
-                return
-            stream = min(wanting, key=lambda each: each[:2])[2]
-            update = stream.session.take()
-            assert update is not None
-            audio = stream.session.ring.pieces(update.start, update.end)
-            self._decoder.submit(Task(stream, update, audio, stream.served(now)))
+        commons = self._commons
+        until = self._turns.give(
+            len(self.flying) + commons.left(self),
+            self._governor.limits.most(self._decoder.size.rows),
+            commons.recordings(self),
+        )
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if until is not None:
+            wait = max(0.0, until - time.perf_counter())
+            self._later = asyncio.get_running_loop().call_later(wait, commons.dispatch)
 
     def urgency(self) -> Urgency | None:
         """Of what waits most urgently; None where nothing does."""
-        return min((each[:2] for each in self._wanting(time.perf_counter())), default=None)
-
-    def _wanting(self, now: float) -> list[tuple[Purpose, float, Stream]]:
-        room = self._room_for_recordings()
-        return [
-            (wanted if stream.live else Purpose.PARTIAL, stream.served_at, stream)
-            for stream in self._streams.values()
-            if (wanted := stream.wants(now)) is not None and (stream.live or room)
-        ]
+        return self._turns.urgency
 
     @property
     def streams(self) -> Collection[Stream]:
@@ -333,8 +346,8 @@ class Runtime:
         return self._decoder.idle
 
     @property
-    def flying(self) -> Collection[Task]:
-        """The tasks that lanes are at."""
+    def flying(self) -> Collection[Batch]:
+        """The batches that lanes are at."""
         return self._decoder.flying
 
     @property
@@ -346,13 +359,17 @@ class Runtime:
         """Whether there is anybody to be quick for, and no heat to spare."""
         return bool(self._streams) and not self._governor.limits.level
 
-    def _room_for_recordings(self) -> bool:
-        commons = self._commons
-        if not any(stream.live for stream in commons.streams):
-            return True
-        return sum(not task.owner.live for task in commons.flying) < max(1, commons.lanes - 1)
+    def _changed(self) -> None:
+        """The lanes are others: what was given to those before is wanted again."""
+        self._turns.open()
+        self._commons.dispatch()
 
-    def _delivered(self, task: Task, result: Result) -> None:
+    def _freed(self, batch: Batch) -> None:
+        self._turns.freed(batch)
+        self._commons.dispatch()
+
+    def _delivered(self, task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
+        self._turns.delivered(task)
         stream: Stream = task.owner
         session = stream.session
         began = time.perf_counter()
@@ -381,6 +398,7 @@ class Runtime:
             stream.put([WarningEvent(code="device_changed", message=f"{said}.")])
 
     def _given_back(self, task: Task) -> None:
+        self._turns.delivered(task)
         stream: Stream = task.owner
         stream.put(stream.session.give_back(task.update))
         self._after(stream)
@@ -396,7 +414,11 @@ class Runtime:
             self.metrics.models.closed(self.model)
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
+            self._turns.forget(stream)
+            self._touched.discard(stream)
             self._left.set()
+        elif name in self._streams:
+            self._turns.ask(stream)
 
     def _count(self, stream: Stream) -> None:
         """What the session tallied since it was last looked at."""
@@ -407,3 +429,12 @@ class Runtime:
         self.metrics.conflict(conflicts)
         self.metrics.overtaken(tally.overtaken - counted.overtaken)
         stream.counted = dataclasses.replace(tally)
+
+
+def _size(config: Config) -> Size:
+    """The largest batch that is wanted: where a device gains nothing from more, it takes one row.
+
+    All rows together are as long as so many of typical length.
+    """
+    rows, samples = config.computing.batch or ROWS, longest(config)
+    return Size(rows, samples, max(samples, rows * TYPICAL))

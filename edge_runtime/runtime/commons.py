@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from edge_runtime.config import Config
-from edge_runtime.decode.update import Purpose
 from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.crowd import Crowd
-from edge_runtime.runtime.engine import Task
+from edge_runtime.runtime.engine import Batch
 from edge_runtime.runtime.power import Governor
 from edge_runtime.runtime.stream import Stream
 
-Urgency = tuple[Purpose, float]
+Urgency = tuple[int, float]
 """What a stream wants, and when it was served last: the least comes first."""
 
 
@@ -31,8 +30,8 @@ class Member(Protocol):
         """Lanes that wait for a task."""
 
     @property
-    def flying(self) -> Collection[Task]:
-        """The tasks that lanes are at."""
+    def flying(self) -> Collection[Batch]:
+        """The batches that lanes are at, one each."""
 
     @property
     def cores(self) -> int:
@@ -96,9 +95,9 @@ class Commons:
     # -- lanes
 
     @property
-    def flying(self) -> list[Task]:
-        """The tasks of all members."""
-        return [task for member in self._members for task in member.flying]
+    def flying(self) -> list[Batch]:
+        """The batches of all members."""
+        return [batch for member in self._members for batch in member.flying]
 
     @property
     def lanes(self) -> int:
@@ -114,6 +113,19 @@ class Commons:
             busy = sum(len(each.flying) for each in self._members if each.cores)
             left = min(left, self._cores - busy)
         return left
+
+    def recordings(self, member: Member) -> int:
+        """How many of a member's lanes may be at recordings.
+
+        While somebody speaks, one lane of several is never theirs.
+        """
+        each = self._members
+        if not any(stream.live for other in each for stream in other.streams):
+            return self.lanes
+        taken = sum(
+            not batch.live for other in each if other is not member for batch in other.flying
+        )
+        return max(1, self.lanes - 1) - taken
 
     def dispatch(self) -> None:
         """Let members give work to their lanes, the one with the most urgent first."""

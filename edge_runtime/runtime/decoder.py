@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from edge_runtime.config import Config
+from edge_runtime.decode.costs import Costs
 from edge_runtime.decode.family import AnyRunner, make_runner
+from edge_runtime.decode.pricing import price
 from edge_runtime.decode.proof import steady
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis
-from edge_runtime.errors import DeviceLost, EdgeRuntimeError
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError, MemoryCapped
 from edge_runtime.metrics import RuntimeMetrics
-from edge_runtime.runtime.engine import Engine, Rest, Result, Task
+from edge_runtime.runtime.engine import Batch, Delivery, Engine, Recalled, Rest, Result, Task
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
 from edge_runtime.runtime.standby import Standby
@@ -34,6 +39,10 @@ class Decoder:
     ) -> None:
         """Loads the model, which blocks; raises what `Loader.load` raises."""
         self.loaded: Loaded = loader.load()
+        self.size = self.loaded.size
+        """The largest batch of a lane."""
+        self.costs = Costs()
+        """What batches cost there."""
         self.idle = 0
         """Lanes that wait for a task."""
         self.share = 1.0
@@ -43,7 +52,9 @@ class Decoder:
         self._metrics = metrics
         self._tracer = tracer
         self._engine: Engine | None = None
-        self._flying: dict[int, Task] = {}
+        self._flying: dict[int, tuple[Batch, Task]] = {}
+        self._working: dict[int, Batch] = {}
+        self._came: deque[tuple[Engine | None, Task, Result]] = deque()
         self._moving: asyncio.Task[None] | None = None
         self._moved = 0.0
         self._lost: list[object] = []
@@ -54,7 +65,8 @@ class Decoder:
 
     async def start(
         self,
-        done: Callable[[Task, Result], None],
+        done: Callable[[Task, Hypothesis | EdgeRuntimeError], None],
+        freed: Callable[[Batch], None],
         back: Callable[[Task], None],
         changed: Callable[[], None],
         wanted: Callable[[], bool],
@@ -62,14 +74,14 @@ class Decoder:
     ) -> None:
         """Make and warm the lanes.
 
-        `done` gets a task with what came of it; `back` a task that a lost device never
-        finished, to be submitted anew; `changed` is called once there are lanes again;
-        `wanted` says whether there is anybody to be quick for; `told` gets what everybody should
-        know of a change.
+        `done` gets a task with what came of it; `freed` a batch whose lane is idle again; `back`
+        a task that a lost or recalled lane never finished, to be submitted anew; `changed` is
+        called once there are other lanes; `wanted` says whether there is anybody to be quick for;
+        `told` gets what everybody should know of a change.
         Raises what the last device raises that may be used.
         """
-        self._done, self._back, self._changed, self._wanted = done, back, changed, wanted
-        self._say = told
+        self._done, self._freed, self._back = done, freed, back
+        self._changed, self._wanted, self._say = changed, wanted, told
         self.dead = None
         await self._open()
 
@@ -89,19 +101,27 @@ class Decoder:
         self.__dict__.pop("_meter", None)
 
     @property
-    def flying(self) -> list[Task]:
-        """The tasks that lanes are at."""
-        return list(self._flying.values())
+    def lanes(self) -> int:
+        """Lanes that there are, idle or at work."""
+        return self.idle + len(self._working)
 
-    def submit(self, task: Task) -> None:
-        """Run a task on an idle lane."""
+    @property
+    def flying(self) -> list[Batch]:
+        """The batches that lanes are at."""
+        return list(self._working.values())
+
+    def submit(self, batch: Batch) -> None:
+        """Run a batch on an idle lane."""
         self.idle -= 1
-        self._flying[id(task)] = task
+        self._working[id(batch)] = batch
+        self._flying.update((id(task), (batch, task)) for task in batch.tasks)
         if self._engine is not None:
-            self._engine.submit(task)
+            self._engine.submit(batch)
         else:
             assert self.dead is not None, "no lane is idle while the device changes"
-            asyncio.get_running_loop().call_soon(self._delivered, None, task, self.dead)
+            results = [(task, self.dead) for task in batch.tasks]
+            delivery = Delivery(batch, results, free=True)
+            asyncio.get_running_loop().call_soon(self._delivered, None, delivery)
 
     async def prove(self) -> None:
         """Return once every lane has come through with something, work or a little silence.
@@ -130,12 +150,15 @@ class Decoder:
 
     def _begin(self, runners: list[AnyRunner]) -> None:
         """Work on these lanes, of the device that is loaded."""
+        first = runners[0]
+        self.size = first.size
+        self.costs = first.costs if isinstance(first, Runner) else Costs()
         loop = asyncio.get_running_loop()
         self._tell()
         self._meter = Meter(self._metrics, self.loaded, runners)
 
-        def deliver(task: Task | None, result: Result) -> None:
-            loop.call_soon_threadsafe(self._delivered, engine, task, result)
+        def deliver(delivery: Delivery) -> None:
+            loop.call_soon_threadsafe(self._delivered, engine, delivery)
 
         engine = self._engine = Engine(runners, deliver, self._rest())
         engine.start()
@@ -148,11 +171,30 @@ class Decoder:
         self._metrics.device.serves(self._told, before)
 
     def _runners(self, loaded: Loaded) -> list[AnyRunner]:
-        """Warm all lanes at once: scratch memory that they share is then as large as it gets."""
+        """Warm lanes, which know what batches cost on them.
+
+        Of as many rows as are wanted, or half as often as it takes where memory is short.
+        """
+        size = replace(loaded.size, rows=min(loaded.size.rows, loaded.chain.rows))
+        while True:
+            try:
+                return self._warmed(loaded, size)
+            except MemoryCapped as error:
+                if size.rows == 1:
+                    raise
+                fewer = replace(size, rows=size.rows // 2, together=size.together // 2)
+                _log.warning("batches of %d rows, not %d: %s", fewer.rows, size.rows, error)
+                size = fewer
+
+    def _warmed(self, loaded: Loaded, size: Size) -> list[AnyRunner]:
+        """All at once: scratch memory that they share is then as large as it gets."""
         lanes = max(1, int(loaded.device.lanes * self.share + 1e-9))
-        runners = [make_runner(loaded.chain, loaded.size) for _ in range(lanes)]
+        runners = [make_runner(loaded.chain, size) for _ in range(lanes)]
         with ThreadPoolExecutor(len(runners), "warm-up") as together:
             list(together.map(_warm, runners))
+        first = runners[0]
+        if isinstance(first, Runner) and size.rows > 1:
+            first.costs = price(first.lane)  # once the others are warm: nothing runs beside it
         for number, runner in enumerate(runners):
             runner.watch = self._tracer.watch(number)
         loaded.warmed()
@@ -167,18 +209,42 @@ class Decoder:
 
     # -- results
 
-    def _delivered(self, engine: Engine | None, task: Task | None, result: Result) -> None:
+    def _delivered(self, engine: Engine | None, delivery: Delivery) -> None:
+        """Free the lane first: it works on while the results are taken in, one by one."""
         if engine is not self._engine:
-            return  # of a device that was left: the task was given back then
-        if isinstance(result, DeviceLost) and engine is not None:
-            self._lose(engine, result)
+            return  # of a device that was left: the tasks were given back then
+        lost = [each for _, each in delivery.results if isinstance(each, DeviceLost)]
+        error = delivery.error or next(iter(lost), None)
+        if error is not None and engine is not None:
+            self._lose(engine, error)
             return
-        assert task is not None, "only of a lost device something is said without a task"
-        del self._flying[id(task)]
+        assert delivery.batch is not None, "only of a lost device something is said without one"
+        self._came += ((engine, task, result) for task, result in delivery.results)
+        if delivery.free:
+            self._free(delivery.batch)
+        loop = asyncio.get_running_loop()
+        for _ in delivery.results[1:]:
+            loop.call_soon(self._take_in)
+        self._take_in()
+        # Last of all: nobody waits for ever where counting fails.
+        if delivery.free:
+            self._meter.look()
+
+    def _free(self, batch: Batch) -> None:
+        del self._working[id(batch)]
         self.idle += 1
-        # First of all: nobody waits for ever where counting fails.
+        self._freed(batch)
+
+    def _take_in(self) -> None:
+        """The oldest result that nobody has seen yet; others have their turns between."""
+        engine, task, result = self._came.popleft()
+        if engine is not self._engine:
+            return
+        del self._flying[id(task)]
+        if isinstance(result, Recalled):
+            self._back(task)
+            return
         self._done(task, result)
-        self._meter.look()
         if isinstance(result, Hypothesis):
             self.standby.worked()
             self._meter.update(result)
@@ -235,11 +301,15 @@ class Decoder:
 
     def _empty(self, engine: Engine) -> None:
         """Let the lanes end: whatever was given to them goes back."""
-        lost = list(self._flying.values())
+        lost = [task for _, task in self._flying.values()]
+        working = list(self._working.values())
         self._flying.clear()
+        self._working.clear()
         self._engine = None
         self.idle = 0
         engine.dismiss()
+        for batch in working:
+            self._freed(batch)
         for each in lost:
             self._back(each)
 

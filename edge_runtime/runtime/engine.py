@@ -1,4 +1,4 @@
-"""The threads that own the device: each takes an update, runs it, delivers what came out."""
+"""The threads that own the device: each takes a batch, runs it, delivers what came out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,9 +33,47 @@ class Task:
     wanted: float
 
 
-Result = Hypothesis | EdgeRuntimeError
-Deliver = Callable[[Task | None, Result], None]
-"""Told what came of a task; a device that was found lost without one comes with None."""
+class Batch:
+    """Tasks that a lane runs together, the rows of one batch.
+
+    Once it is `recalled`, the lane gives back at its next look what is not done by then.
+    """
+
+    def __init__(self, *tasks: Task, number: int = 0) -> None:
+        self.tasks = tasks
+        self.number = number
+        self.recalled = False
+
+    @property
+    def live(self) -> bool:
+        """Somebody speaks into one of their sessions."""
+        return any(task.owner.live for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """The task was not finished: its lane was needed for something else."""
+
+
+RECALLED = Recalled()
+
+Result = Hypothesis | EdgeRuntimeError | Recalled
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What came of some tasks of a batch; with `free`, of the last, and the lane waits for more.
+
+    A device that was found lost without a task comes with none, and an `error`.
+    """
+
+    batch: Batch | None
+    results: Sequence[tuple[Task, Result]] = ()
+    free: bool = False
+    error: DeviceLost | None = None
+
+
+Deliver = Callable[[Delivery], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +100,7 @@ class Engine:
     def __init__(
         self, runners: Sequence[AnyRunner], deliver: Deliver, rest: Rest | None = None
     ) -> None:
-        self._tasks: queue.SimpleQueue[Task | Proof | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Batch | Proof | None] = queue.SimpleQueue()
         self._deliver = deliver
         self._rest = rest
         self._threads = [
@@ -76,8 +114,8 @@ class Engine:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, task: Task) -> None:
-        self._tasks.put(task)
+    def submit(self, batch: Batch) -> None:
+        self._tasks.put(batch)
 
     @property
     def through(self) -> tuple[int, ...]:
@@ -107,24 +145,37 @@ class Engine:
             self._tasks.put(None)
 
     def _loop(self, lane: int, runner: AnyRunner) -> None:
-        while (task := self._next(runner)) is not None:
-            if isinstance(task, Proof):
-                self._prove(lane, runner, task.since)
-                continue
-            began = time.perf_counter()
-            result: Result
-            try:
-                (hypothesis,) = runner.run([task.update], [task.audio])
-                cost = replace(hypothesis.cost, queue=began - task.wanted)
-                result = replace(hypothesis, cost=cost)
-            except EdgeRuntimeError as error:
-                _log.error("update of session %s failed: %s", task.update.session, error)
-                result = error
-            except Exception as error:  # noqa: BLE001 – a lane must outlive whatever one update does
-                _log.exception("update of session %s failed", task.update.session)
-                result = DeviceError(f"an update failed: {error!r}", "Please report this.")
+        while (batch := self._next(runner)) is not None:
+            if isinstance(batch, Proof):
+                self._prove(lane, runner, batch.since)
+            else:
+                self._run(lane, runner, batch)
+
+    def _run(self, lane: int, runner: AnyRunner, batch: Batch) -> None:
+        """Deliver each look's rows at once, those that are left when something fails with it."""
+        began = time.perf_counter()
+        left = dict(enumerate(batch.tasks))
+        failed: Result = RECALLED
+        try:
+            updates = [task.update for task in batch.tasks]
+            audio = [task.audio for task in batch.tasks]
+            for done in runner.rounds(updates, audio, lambda: batch.recalled):
+                results = [
+                    (task := left.pop(row), _after(result, began - task.wanted))
+                    for row, result in done.items()
+                ]
+                self._through[lane] += not left
+                if results:
+                    self._deliver(Delivery(batch, results, free=not left))
+        except EdgeRuntimeError as error:
+            _log.error("%s failed: %s", _named(left), error)
+            failed = error
+        except Exception as error:  # noqa: BLE001 – a lane must outlive whatever one update does
+            _log.exception("%s failed", _named(left))
+            failed = DeviceError(f"an update failed: {error!r}", "Please report this.")
+        if left:
             self._through[lane] += 1
-            self._deliver(task, result)
+            self._deliver(Delivery(batch, [(task, failed) for task in left.values()], free=True))
 
     def _prove(self, lane: int, runner: AnyRunner, since: Sequence[int]) -> None:
         """Come through with a little silence, unless there was work meanwhile."""
@@ -133,13 +184,13 @@ class Engine:
         try:
             _stir(runner)
         except DeviceLost as error:
-            self._deliver(None, error)
+            self._deliver(Delivery(None, error=error))
         except Exception:  # noqa: BLE001 – the next update says it to its session
             _log.exception("a lane that should prove that it works failed")
         self._through[lane] += 1
 
-    def _next(self, runner: AnyRunner) -> Task | Proof | None:
-        """The next task; silence is decoded while there is none, where that is asked for."""
+    def _next(self, runner: AnyRunner) -> Batch | Proof | None:
+        """The next batch; silence is decoded while there is none, where that is asked for."""
         rest = self._rest
         while rest is not None:
             try:
@@ -148,6 +199,19 @@ class Engine:
                 if rest.wanted() and not _stirred(runner):
                     rest = None
         return self._tasks.get()
+
+
+def _after(result: Hypothesis | DeviceError, queue: float) -> Result:
+    """With the time that it waited for its lane."""
+    if isinstance(result, DeviceError):
+        _log.error("an update failed: %s", result)
+        return result
+    return replace(result, cost=replace(result.cost, queue=queue))
+
+
+def _named(tasks: Mapping[int, Task]) -> str:
+    names = [task.update.session for task in tasks.values()]
+    return f"update of session{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def _stir(runner: AnyRunner) -> None:

@@ -156,7 +156,11 @@ class Finder:
         info = engine.info
         for line in warnings(info, board(device.driver)):
             _log.warning("%s", line)
-        most = Size(min(self._size.rows, info.rows), min(self._size.samples, info.samples))
+        most = replace(
+            self._size,
+            rows=min(self._size.rows, info.rows),
+            samples=min(self._size.samples, info.samples),
+        )
         told = info if chosen.variant is None else chosen.variant.info
         served = Served(
             info.precision, info.variant or None, told.forced, chosen.unused, told.settings

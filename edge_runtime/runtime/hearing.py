@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from edge_runtime.audio import FRAME
@@ -32,11 +32,11 @@ class Hearing:
         self,
         detector: VoiceDetector,
         streams: Mapping[str, Stream],
-        settle: Callable[[], None],
+        settle: Callable[[Iterable[Stream]], None],
         give_up: Callable[[Stream, Exception], None],
         tracer: Tracer,
     ) -> None:
-        """`settle` is called after each batch, `give_up` with a stream that cannot be heard."""
+        """`settle` is called with those heard in a batch, `give_up` with one that cannot be."""
         self._detector = detector
         self._streams = streams
         self._settle = settle
@@ -79,8 +79,8 @@ class Hearing:
             self._due.clear()
             while batch := [each for each in self._streams.values() if each.session.due]:
                 await self._hear(batch)
-                self._settle()
-            self._settle()
+                self._settle(batch)
+            self._settle(())
 
     async def _hear(self, batch: list[Stream]) -> None:
         loop = asyncio.get_running_loop()

@@ -22,9 +22,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": (
-        "decode.graphs", "decode.lane", "decode.mirror", "decode.proof", "decode.trial",
-        "decode.runner", "decode.tiles", "decode.watch", "decode.family", "decode.chunked.chain",
-        "decode.chunked.lane", "decode.chunked.runner", "decode.chunked.states",
+        "decode.graphs", "decode.lane", "decode.mirror", "decode.pricing", "decode.proof",
+        "decode.trial", "decode.runner", "decode.tiles", "decode.watch", "decode.family",
+        "decode.chunked.chain", "decode.chunked.lane", "decode.chunked.runner",
+        "decode.chunked.states",
     ),
     "engines": ("engines",),
     "session": ("session",),

@@ -23,8 +23,8 @@ def counted() -> dict[str, tuple[str, tuple[str, ...]]]:
     metrics = Metrics()
     found = {}
     rooms = (
-        metrics.device, metrics.dialects, metrics.models, metrics.variants, metrics.load,
-        metrics.power,
+        metrics.batches, metrics.device, metrics.dialects, metrics.models, metrics.variants,
+        metrics.load, metrics.power,
     )  # fmt: skip
     for owner in (metrics, *rooms):
         for each in vars(owner).values():
@@ -55,6 +55,8 @@ def test_what_prometheus_reads_is_written():
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
+        ("queue", ("prefill", "decode")),
+        ("pages", ("active", "cold", "free")),
         ("copied_bytes_total", ("audio", "length", "tokens", "results", "align", "in", "out")),
         ("graphs_total", ("hit", "miss", "failed")),
         ("padding_total", ("samples", "queries", "real", "padding")),

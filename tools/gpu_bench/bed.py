@@ -75,17 +75,21 @@ def decoded(
 
 
 def make(options: Options, precision: str, size: Size | None = None, **settings: Any) -> Bed:
-    """Load and warm; `settings` are those of `Computing`. Raises what `Loader.load` raises."""
+    """Load and warm; `settings` are those of `Computing`. Raises what `Loader.load` raises.
+
+    Of the rows of `size`, as many as the engine takes.
+    """
     size = size or Size(1, longest(Config()))
     began = time.perf_counter()
     loaded = Loader(
         options.model,
         options.device,
         size,
+        least=Size(1, size.samples),
         computing=Computing(precision=precision, **settings),
     ).load()
     there = time.perf_counter()
-    runner = Runner(loaded.chain, size)
+    runner = Runner(loaded.chain, loaded.size)
     runner.warm()
     loaded.warmed()
     return Bed(precision, loaded, runner, there - began, time.perf_counter() - there)

@@ -11,7 +11,7 @@ from edge_runtime.audio.ring import Samples
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.errors import DeviceError, EdgeRuntimeError
-from edge_runtime.runtime.engine import Engine, Rest, Result, Task
+from edge_runtime.runtime.engine import Batch, Delivery, Engine, Rest, Result, Task
 from gpu_bench.timing import Times
 
 PATIENCE = 60.0
@@ -42,8 +42,9 @@ def run(
     def task(owner: int) -> Task:
         return Task(owner, update, list(pieces), time.perf_counter())
 
-    def deliver(given: Task, result: Result) -> None:
+    def deliver(delivery: Delivery) -> None:
         nonlocal asked
+        ((given, result),) = delivery.results
         now = time.perf_counter()
         with lock:
             latency.append(now - given.wanted)
@@ -54,13 +55,13 @@ def run(
             if failures or len(latency) >= count:
                 done.set()
         if more:
-            engine.submit(task(given.owner))
+            engine.submit(Batch(task(given.owner)))
 
     engine = Engine(runners, deliver)
     began = time.perf_counter()
     engine.start()
     for session in range(sessions):
-        engine.submit(task(session))
+        engine.submit(Batch(task(session)))
     came = done.wait(PATIENCE)
     took = time.perf_counter() - began
     engine.stop()
@@ -82,8 +83,8 @@ def after(
     came = threading.Event()
     results: list[Result] = []
 
-    def deliver(_: Task, result: Result) -> None:
-        results.append(result)
+    def deliver(delivery: Delivery) -> None:
+        results.extend(result for _, result in delivery.results)
         came.set()
 
     engine = Engine([runner], deliver, Rest(rest, lambda: True) if rest else None)
@@ -107,7 +108,7 @@ def _one(
     def run_one() -> float:
         came.clear()
         began = time.perf_counter()
-        engine.submit(Task(None, update, list(pieces), began))
+        engine.submit(Batch(Task(None, update, list(pieces), began)))
         if not came.wait(PATIENCE):
             raise DeviceError(f"no update within {PATIENCE:.0f} s")
         return time.perf_counter() - began

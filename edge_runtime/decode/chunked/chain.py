@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 
 import numpy as np
 
+from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.chunked.shape import load_chunk_shape
 from edge_runtime.decode.chunked.states import Half, States
+from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
 from edge_runtime.errors import DeviceError
 
@@ -33,6 +36,18 @@ class ChunkChain:
     def rows(self) -> int:
         """The most streams that one call may take: where a batch saves nothing, one."""
         return 1 if self.shape.single or not self.device.batches else 1 << 16
+
+    def buckets(self, size: Size) -> Buckets:
+        """Nothing is rounded up: audio goes in chunk by chunk."""
+        return Buckets()
+
+    def state(self, rows: int, samples: int) -> int:
+        """Bytes of the state of so many streams at one moment, however long they are."""
+        each = sum(
+            math.prod(buffer.shape) * buffer.dtype.itemsize
+            for buffer in self.start.buffers().values()
+        )
+        return rows * int(each)
 
     def _start(self) -> Half:
         """Nothing heard, nothing said: zeros, and the blank behind tokens that there never were."""

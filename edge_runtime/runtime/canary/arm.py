@@ -40,6 +40,7 @@ class Arm:
         self.device = metrics.device
         self.power = metrics.power
         self.models = metrics.models
+        self.batches = metrics.batches
         # The load that is told is that of the lanes of the active model.
         self.load = metrics.load if trial is None else LoadMetrics(CollectorRegistry())
         self.counts = Counts()

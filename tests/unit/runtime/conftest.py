@@ -8,6 +8,7 @@ import pytest
 
 from edge_runtime import runtime as room
 from edge_runtime.config import Config
+from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.reading import Model
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.errors import DeviceError
@@ -49,7 +50,14 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
     def on(self: load.Loader, name: str) -> load.Loaded:
         device = devices[name]
         device.meet("load")
-        chain = SimpleNamespace(shape=SHAPE, device=device, dtype="float32")
+        chain = SimpleNamespace(
+            shape=SHAPE,
+            device=device,
+            dtype="float32",
+            rows=1,
+            buckets=lambda size: Buckets(),
+            state=lambda rows, samples: 4 * rows * samples,
+        )
         model = Model(SHAPE, Vocabulary(["<unk>", "<s>", "</s>", "\u2581a"]))
         size = device.size or self._size
         return load.Loaded("stand-in", device, chain, model, None, size, self.fallback(name))

@@ -13,7 +13,7 @@ import pytest
 
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError
-from edge_runtime.runtime.engine import Engine, Rest, Task
+from edge_runtime.runtime.engine import Batch, Engine, Rest, Task
 
 
 class Lane:
@@ -28,6 +28,10 @@ class Lane:
         self.open.set()
 
     def run(self, updates, audio):
+        (found,) = self.rounds(updates, audio)
+        return list(found.values())
+
+    def rounds(self, updates, audio, recalled=lambda: False):
         assert self.open.wait(5)
         (update,), (pieces,) = updates, audio
         if update.session == "keep-warm":
@@ -37,7 +41,8 @@ class Lane:
         if update.segment < 0:
             raise DeviceError("out of memory", "Close something.")
         total = int(sum(piece.sum() for piece in pieces))
-        return [Hypothesis(update, (total,), (0.0,), (1.0,), (0,), True, 1, cost=Cost(encode=0.5))]
+        cost = Cost(encode=0.5)
+        yield {0: Hypothesis(update, (total,), (0.0,), (1.0,), (0,), True, 1, cost=cost)}
 
 
 @pytest.fixture
@@ -50,13 +55,21 @@ def engine(results):
     made: list[Engine] = []
 
     def started(*lanes: Lane, rest: Rest | None = None) -> Engine:
-        made.append(Engine(lanes, lambda *result: results.put(result), rest))
+        made.append(Engine(lanes, told(results), rest))
         made[-1].start()
         return made[-1]
 
     yield started
     for each in made:
         each.stop()
+
+
+def told(results):
+    def deliver(delivery):
+        for result in delivery.results:
+            results.put(result)
+
+    return deliver
 
 
 def task(segment: int, owner: object = None) -> Task:
@@ -67,7 +80,7 @@ def task(segment: int, owner: object = None) -> Task:
 
 def test_results_come_back_with_their_owner_and_the_time_they_waited(engine, results) -> None:
     owner = object()
-    engine(Lane()).submit(task(5, owner))
+    engine(Lane()).submit(Batch(task(5, owner)))
     done, hypothesis = results.get(timeout=5)
     assert done.owner is owner
     assert hypothesis.tokens == (12,)
@@ -81,7 +94,7 @@ def test_a_lane_that_is_busy_does_not_hold_up_the_others(engine, results) -> Non
     running = engine(slow, fast)
     assert running.lanes == 2
     for segment in range(6):
-        running.submit(task(segment))
+        running.submit(Batch(task(segment)))
     done = [results.get(timeout=5)[0].update.segment for _ in range(5)]
     slow.open.set()
     done.append(results.get(timeout=5)[0].update.segment)
@@ -91,8 +104,8 @@ def test_a_lane_that_is_busy_does_not_hold_up_the_others(engine, results) -> Non
 def test_an_update_that_fails_is_told_and_the_lane_goes_on(engine, results, caplog) -> None:
     running = engine(Lane())
     with caplog.at_level(logging.ERROR):
-        running.submit(task(-1))
-        running.submit(task(3))
+        running.submit(Batch(task(-1)))
+        running.submit(Batch(task(3)))
         _, error = results.get(timeout=5)
         _, hypothesis = results.get(timeout=5)
     assert isinstance(error, DeviceError)
@@ -103,9 +116,9 @@ def test_an_update_that_fails_is_told_and_the_lane_goes_on(engine, results, capl
 def test_stopping_finishes_what_runs(results) -> None:
     lane = Lane()
     lane.open.clear()
-    running = Engine([lane], lambda *result: results.put(result))
+    running = Engine([lane], told(results))
     running.start()
-    running.submit(task(1))
+    running.submit(Batch(task(1)))
     threading.Timer(0.05, lane.open.set).start()
     running.stop()
     assert results.get(timeout=1)[1].tokens == (4,)
@@ -124,7 +137,7 @@ def test_an_idle_lane_decodes_the_least_silence_there_is(engine, results) -> Non
     running = engine(lane, rest=Rest(0.01, lambda: True))
     until(lambda: len(lane.stirred) >= 3)
     assert set(lane.stirred) == {700}
-    running.submit(task(5))
+    running.submit(Batch(task(5)))
     assert results.get(timeout=5)[1].tokens == (12,)
     assert results.empty()  # what keeps it warm is nobody's result
 
@@ -142,7 +155,7 @@ def test_a_lane_that_works_is_not_stirred(engine, results) -> None:
     lane = Lane()
     running = engine(lane, rest=Rest(0.5, lambda: True))
     for segment in range(20):
-        running.submit(task(segment))
+        running.submit(Batch(task(segment)))
         results.get(timeout=5)
         time.sleep(0.01)
     assert lane.stirred == []
@@ -155,6 +168,6 @@ def test_a_lane_that_cannot_be_kept_warm_still_works(engine, results, caplog) ->
     until(lambda: lane.stirred)
     time.sleep(0.1)
     assert len(lane.stirred) == 1
-    running.submit(task(5))
+    running.submit(Batch(task(5)))
     assert results.get(timeout=5)[1].tokens == (12,)
     assert "kept warm no more" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.runtime import Runtime
-from edge_runtime.runtime.engine import Engine, Task
+from edge_runtime.runtime.engine import Batch, Engine, Task
 from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner, lost
 
 
@@ -27,7 +27,7 @@ def engine():
 
     def started(*devices: FakeDevice) -> Engine:
         results = queue.SimpleQueue()
-        running = Engine([lane(each) for each in devices], lambda *result: results.put(result))
+        running = Engine([lane(each) for each in devices], results.put)
         running.results = results
         running.start()
         made.append((running, devices))
@@ -66,7 +66,7 @@ def test_work_is_proof_enough(engine) -> None:
     device = FakeDevice("a")
     running = engine(device)
     before = running.through
-    running.submit(task("s1"))
+    running.submit(Batch(task("s1")))
     running.results.get(timeout=2)
     assert running.proven(before)
     assert device.ran == ["s1"]
@@ -79,8 +79,9 @@ def test_one_lane_that_is_stuck_is_not_proven_by_the_other(engine) -> None:
     before = running.through
     assert not proven(running, before, 0.2)
     assert len(well.ran) == 1  # it is not asked again and again
-    running.submit(task("s1"))
-    assert running.results.get(timeout=2)[0].update.session == "s1"
+    running.submit(Batch(task("s1")))
+    ((done, _),) = running.results.get(timeout=2).results
+    assert done.update.session == "s1"
     stuck.free.set()
     assert proven(running, before)
 
@@ -90,7 +91,7 @@ def test_an_update_that_fails_comes_through(engine) -> None:
     running = engine(device)
     device.breaks["run"] = lost()
     before = running.through
-    running.submit(task("s1"))
+    running.submit(Batch(task("s1")))
     running.results.get(timeout=2)
     assert running.proven(before)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -216,11 +217,11 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
     class Slow(FakeRunner):
         """Says a word for each ten frames of sound that it finds, when it looks at last."""
 
-        def run(self, updates, audio) -> list[Hypothesis]:
-            (said,) = super().run(updates, audio)
+        def rounds(self, updates, audio, recalled) -> Iterator[dict[int, Hypothesis]]:
+            ((said,),) = (each.values() for each in super().rounds(updates, audio))
             found = sum(int(piece.sum()) for piece in audio[0]) // (10 * FRAME)
-            return [replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
-                            margins=(5.0,) * found, frames=(0,) * found)]  # fmt: skip
+            yield {0: replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
+                              margins=(5.0,) * found, frames=(0,) * found)}  # fmt: skip
 
     monkeypatch.setattr(decoder, "make_runner", Slow)
     runtime, device = make("cpu"), devices["cpu"]

@@ -14,7 +14,7 @@ from gpu_bench import bed, machine, main
 from gpu_bench import segment as segments
 from gpu_bench.bench import Bench
 from gpu_bench.options import Options
-from gpu_bench.rows import floors, passes, silence, tokens, update, variants
+from gpu_bench.rows import batches, floors, passes, silence, tokens, update, variants
 
 from edge_runtime.decode.reading import Model
 from edge_runtime.decode.runner import Runner
@@ -88,8 +88,9 @@ def bench(options: Options, folder: Path, monkeypatch) -> Bench:
     def make(options, precision, size=None, **settings):
         chain = Chain(device, folder)
         model = Model(chain.shape, Vocabulary.load(folder))
-        loaded = Loaded("made-up", device, chain, model, None, SIZE)
-        runner = Runner(chain, SIZE)
+        size = Size(min(2, size.rows), SIZE.samples) if size else SIZE
+        loaded = Loaded("made-up", device, chain, model, None, size)
+        runner = Runner(chain, size)
         runner.warm()
         return bed.Bed(precision, loaded, runner, 0.0, 0.0)
 
@@ -158,6 +159,21 @@ def test_an_update_is_timed_and_its_waits_counted(bench: Bench):
     assert bench.bed("fp32").decode(segment.pieces, segment.draft).tokens == segment.whole
     first = segment.first(bench.bed("fp32"))
     assert first.tokens == segment.whole[: len(segment.draft) + 1]
+
+
+def test_batches_are_compared_with_one_by_one(bench: Bench, monkeypatch):
+    monkeypatch.setattr(batches, "SECONDS", 0.15 * 300 / bench.options.count)
+    monkeypatch.setattr(batches, "LANES", (2,))
+    monkeypatch.setattr(batches, "PACES", (0.5,))
+    found = figures(bench, batches.measure)
+    assert {name for name in found if ".cost." not in name} == {
+        "batch.one.2", "batch.adaptive.2", "batch.times", "batch.single.one",
+        "batch.single.adaptive", "batch.single.worse", "batch.table.all.static.1",
+        "batch.table.all.static.2", "batch.table.all.adaptive", "batch.table.128.static.1",
+        "batch.table.128.static.2", "batch.table.128.adaptive",
+    }  # fmt: skip
+    assert {name.split(".")[2] for name in found if ".cost." in name} == {"1", "2"}
+    assert all(value > 0 for name, value in found.items() if not name.endswith("worse"))
 
 
 def test_every_way_to_compute_is_in_the_table_and_the_defaults_come_back(bench: Bench):

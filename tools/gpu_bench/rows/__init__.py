@@ -7,6 +7,7 @@ from collections.abc import Callable
 from edge_runtime.errors import ConfigError
 from gpu_bench.bench import Bench
 from gpu_bench.rows import (
+    batches,
     floors,
     onnx_cuda,
     passes,
@@ -28,6 +29,7 @@ ROWS: dict[str, Measure] = {
     "passes": passes.measure,
     "update": update.measure,
     "streamed": streamed.measure,
+    "batches": batches.measure,
     "peer": peer.measure,
     "floors": floors.measure,
     "table": variants.measure,
@@ -37,7 +39,7 @@ ROWS: dict[str, Measure] = {
 }
 
 ON_CPU = ("tokens", "wer", "passes", "update", "streamed")
-WHEN_NAMED = ("silence",)
+WHEN_NAMED = ("batches", "silence")
 """Rows that take minutes."""
 ALL = "all"
 """Named instead of rows: every one, those that take minutes as well."""

@@ -1,0 +1,302 @@
+"""Decides which updates form the next batch, or until when to wait: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+
+import msgspec
+
+from edge_runtime.decode.costs import Costs
+from edge_runtime.decode.pages import Lease, PagePool
+from edge_runtime.decode.queues import Flight, Stepping, Waiting, Wanted
+from edge_runtime.decode.update import Purpose
+
+WINDOW = 0.015
+"""Seconds that a batch may wait for more updates, at most."""
+
+RECENT = 64
+"""Updates whose waiting the window follows."""
+
+ALIKE = 0.5
+"""The audio of the shortest row of a batch is at least this share of the longest."""
+
+SHORT = 48_000
+"""Samples below which rows are alike whatever their share: there is little to pad."""
+
+AHEAD = 4
+"""Times as many updates as a batch may have rows are looked at to form one."""
+
+GAIN = 0.9
+"""What a row may add to a batch, of what it would cost alone: else it runs by itself."""
+
+WORTH = 0.02
+"""Seconds that a batch must be likely to take for its recall to gain a final anything."""
+
+
+class Lanes(msgspec.Struct, frozen=True, tag=True):
+    """From `at` on so many lanes may work, on batches of so many rows.
+
+    Of the lanes, so many may be at `recordings`.
+    """
+
+    at: float
+    lanes: int
+    rows: int
+    recordings: int
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """A session wants an update, in the place of whatever it wanted before."""
+
+    at: float
+    wanted: Wanted
+
+
+class Withdrawn(msgspec.Struct, frozen=True, tag=True):
+    """A session wants nothing any more."""
+
+    at: float
+    session: str
+
+
+class Delivered(msgspec.Struct, frozen=True, tag=True):
+    """A row of a batch is done, and with its session."""
+
+    at: float
+    batch: int
+    session: str
+
+
+class Freed(msgspec.Struct, frozen=True, tag=True):
+    """The lane of a batch is free."""
+
+    at: float
+    batch: int
+
+
+class Tick(msgspec.Struct, frozen=True, tag=True):
+    """Time has passed; what to do now?"""
+
+    at: float
+
+
+Event = Lanes | Asked | Withdrawn | Delivered | Freed | Tick
+
+
+class Batch(msgspec.Struct, frozen=True, tag=True):
+    """Run the updates of these sessions together, the most urgent first."""
+
+    number: int
+    sessions: tuple[str, ...]
+
+
+class Recall(msgspec.Struct, frozen=True, tag=True):
+    """End a batch of partials at its next look: a final needs its lane. They are due again."""
+
+    number: int
+
+
+class Wait(msgspec.Struct, frozen=True, tag=True):
+    """More may come: ask again at `until` if nothing happens before."""
+
+    until: float
+
+
+Decision = Batch | Recall | Wait | None
+
+
+class Scheduler:
+    """The same events give the same decisions.
+
+    Finals before partials, then who is due earliest. The most urgent update decides what a batch
+    is of; others join where their audio is about as long, where the table of costs says that this
+    is cheaper than a turn of their own, and where memory is left. Prefill never waits for decode:
+    a batch steps on in its lane, rows leave it as they are done, and only a final that finds all
+    lanes at partials takes one away.
+    """
+
+    def __init__(
+        self,
+        costs: Costs,
+        pool: PagePool,
+        memory: Callable[[int], int],
+        fits: Callable[[int, int], bool],
+    ) -> None:
+        """`memory` is bytes of the state of a row of so many samples; `fits` says whether so many
+        rows of so many samples are a batch for a lane."""
+        self.waiting = Waiting()
+        self.stepping = Stepping()
+        self.pool = pool
+        self.recalls = 0
+        self._costs = costs
+        # Lengths are rounded up: the same few are asked about again and again.
+        self._memory = lru_cache(1024)(memory)
+        self._fits = lru_cache(1024)(fits)
+        self._lanes = Lanes(0.0, 0, 1, 0)
+        self._leases: dict[tuple[int, str], Lease] = {}
+        self._waits: deque[float] = deque(maxlen=RECENT)
+        self._number = 0
+        self._free_since = 0.0
+        self._took = 0.0
+        self._spared: set[str] = set()
+
+    @property
+    def window(self) -> float:
+        """Seconds that a batch would wait for more now, were others to wait and lanes at work.
+
+        The p95 of how long updates waited of late for a lane.
+        """
+        waits = sorted(self._waits)
+        return min(WINDOW, waits[int(0.95 * len(waits))]) if waits else 0.0
+
+    def tell(self, event: Event) -> Decision:
+        """Take in what happened. Ask with a `Tick`, again until there is nothing to do."""
+        if isinstance(event, Asked):
+            self.waiting.put(event.wanted)
+        elif isinstance(event, Withdrawn):
+            self.waiting.drop(event.session)
+            self._spared.discard(event.session)
+        elif isinstance(event, Delivered):
+            self._delivered(event)
+        elif isinstance(event, Freed):
+            self._freed(event)
+        elif isinstance(event, Lanes):
+            if self._room <= 0:
+                self._free_since = event.at
+            self._lanes = event
+        else:
+            return self._decide(event.at)
+        return None
+
+    # -- lanes
+
+    @property
+    def _room(self) -> int:
+        return self._lanes.lanes - len(self.stepping)
+
+    def _delivered(self, event: Delivered) -> None:
+        flight = self.stepping.get(event.batch)
+        if flight is not None and flight.updates.pop(event.session, None) is not None:
+            self.pool.release(self._leases.pop((event.batch, event.session)))
+            if not flight.recalled:
+                self._spared.discard(event.session)
+
+    def _freed(self, event: Freed) -> None:
+        if self._room <= 0:
+            self._free_since = event.at
+        flight = self.stepping.end(event.batch)
+        if flight is None:
+            return
+        for session in flight.updates:
+            self.pool.release(self._leases.pop((event.batch, session)))
+        if not flight.recalled:
+            took = event.at - flight.began
+            self._took += (took - self._took) / (4 if self._took else 1)
+
+    # -- decisions
+
+    def _decide(self, at: float) -> Decision:
+        if self._room <= 0:
+            return None if self._took < WORTH else self._recall()
+        eligible = self._eligible()
+        if not eligible:
+            return None
+        rows, full = self._together_with(eligible)
+        opens = min(each.since for each in rows) + self._window(rows, full)
+        if at < opens:
+            return Wait(opens)
+        return self._begin(at, rows) or self._recall()
+
+    def _eligible(self) -> list[Wanted]:
+        """The most urgent, as many as may well fill a batch."""
+        recordings = self._for_recordings
+        found = (each for each in self.waiting if each.live or recordings)
+        return list(islice(found, AHEAD * self._lanes.rows))
+
+    @property
+    def _for_recordings(self) -> bool:
+        return sum(not flight.live for flight in self.stepping) < self._lanes.recordings
+
+    def _together_with(self, eligible: list[Wanted]) -> tuple[list[Wanted], bool]:
+        """The batch around the most urgent update, and whether no more would fit in it."""
+        first, *others = eligible
+        rows, longest, shortest = [first], first.samples, first.samples
+        best = self._costs.best(longest, self._lanes.rows)
+        for each in others:
+            if len(rows) >= best:
+                break
+            most, least = max(longest, each.samples), min(shortest, each.samples)
+            if each.live != first.live or (most > SHORT and least < ALIKE * most):
+                continue
+            if self._joins(len(rows), longest, each, most):
+                rows.append(each)
+                if most > longest:
+                    best = self._costs.best(most, self._lanes.rows)
+                longest, shortest = most, least
+        return rows, len(rows) >= best
+
+    def _joins(self, count: int, longest: int, each: Wanted, most: int) -> bool:
+        """Whether there is room for one more, and it costs less than by itself."""
+        costs = self._costs
+        more = costs.update(count + 1, most) - costs.update(count, longest)
+        if more > GAIN * costs.update(1, each.samples) or not self._fits(count + 1, most):
+            return False
+        return (count + 1) * self.pool.pages(self._memory(most)) <= self.pool.free
+
+    def _window(self, rows: list[Wanted], full: bool) -> float:
+        """Nothing where it would cost and not gain: see `window`."""
+        alone = len(self.waiting) == 1 or not len(self.stepping)
+        if alone or full or rows[0].rank[0] is Purpose.FINAL:
+            return 0.0
+        return self.window
+
+    def _begin(self, at: float, rows: list[Wanted]) -> Batch | None:
+        longest = max(each.samples for each in rows)
+        self._number += 1
+        flight = Flight(self._number, at, rows[0].live)
+        for each in rows:
+            lease = self.pool.lease(each.session, self._memory(longest))
+            if lease is None:  # cold state of sessions has taken what was left
+                break
+            self._leases[flight.number, each.session] = lease
+            flight.updates[each.session] = each
+            self.waiting.drop(each.session)
+            self._waits.append(max(0.0, self._free_since - each.since))
+        if not flight.updates:
+            return None
+        self.stepping.add(flight)
+        return Batch(flight.number, tuple(flight.updates))
+
+    def _recall(self) -> Recall | None:
+        """A final finds all lanes or all pages taken: it gets those of the latest partials.
+
+        Each session's partial once, until one came through.
+        """
+        first = self.waiting.first
+        if first is None or first.rank[0] is not Purpose.FINAL:
+            return None
+        finals = sum(each.rank[0] is Purpose.FINAL for each in self.waiting)
+        if finals <= sum(flight.recalled for flight in self.stepping):
+            return None
+        given = [
+            flight
+            for flight in self.stepping
+            if flight.updates and flight.partial and not flight.recalled
+            and self._spared.isdisjoint(flight.updates)
+        ]  # fmt: skip
+        if not given:
+            return None
+        flight = max(given, key=lambda each: each.began)
+        flight.recalled = True
+        self._spared.update(flight.updates)
+        self.recalls += len(flight.updates)
+        return Recall(flight.number)
+
+    def check_integrity(self) -> None:
+        """An `AssertionError` where pages and queues do not tell the same story."""
+        self.pool.check_integrity(idle=not self._leases)
+        held = {(each.number, name) for each in self.stepping for name in each.updates}
+        assert held == set(self._leases), f"{held} fly, {set(self._leases)} hold pages"

@@ -1,0 +1,198 @@
+"""Many streams on one device: one by one, in batches of a fixed size, and as the scheduler does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from edge_runtime.audio import RATE
+from edge_runtime.config import Config
+from edge_runtime.decode import pricing
+from edge_runtime.decode.costs import Cost, Costs
+from edge_runtime.decode.runner import Runner
+from edge_runtime.decode.tiles import Size
+from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.session import longest
+from gpu_bench import bed
+from gpu_bench.bed import Bed
+from gpu_bench.bench import Bench
+from gpu_bench.crowd import Crowd, Met, Work
+
+ROWS = 32
+"""The largest batch that is tried, where the engine takes it."""
+
+SESSIONS = 64
+HOP = 0.3
+"""Seconds of audio between two updates of a stream, and of the clock where they are paced."""
+
+SECONDS = 4.0
+"""For which each way is measured."""
+
+UPDATES = 192
+"""Different ones: hops of clips, each with what was said at the hop before for its draft."""
+
+LANES = (2, 3, 4)
+STATIC = (1, 2, 4, 8, 16, 32)
+PACES = (0.3, 0.1, 0.04)
+"""Seconds between the updates of a stream, for the table: 213, 640 and 1600 a second."""
+
+
+def measure(bench: Bench) -> None:
+    """Adds `batch.*`, float16 (float32 on a CPU)."""
+    before = sys.getswitchinterval()
+    # As it is where a runtime serves.
+    sys.setswitchinterval(0.0005)
+    try:
+        _measure(bench)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _measure(bench: Bench) -> None:
+    precision = bench.precisions[-1]
+    most = max(longest(Config()), 8 * RATE)
+    made = bed.make(bench.options, precision, Size(ROWS, most, ROWS * 8 * RATE))
+    bench.kept.append(made)
+    lane = made.runner.lane
+    bench.say(f"{made.runner.size}, {len(lane.graphs)} graphs, warm in {made.warming:.1f} s")
+    costs = pricing.price(lane)
+    bench.attempt("batches costs", _costs, bench, made, costs)
+    work = _work(bench, made)
+    runners = [made.runner, *(_another(made) for _ in range(max(LANES) - 1))]
+    if not bench.attempt("batches rate", _rate, bench, runners, costs, work):
+        return
+    bench.attempt("batches single", _single, bench, runners[:2], costs, work)
+    bench.attempt("batches table", _table, bench, runners[:2], costs, work)
+
+
+def _another(made: Bed) -> Runner:
+    runner = made.another()
+    runner.warm()
+    return runner
+
+
+def _costs(bench: Bench, made: Bed, costs: Costs) -> None:
+    for each in costs.table:
+        _cost(bench, made, each, "")
+    if not made.loaded.chain.has_own:
+        return
+    lane = made.runner.lane
+    for rows in (1, 4, lane.size.rows):
+        samples = lane.buckets.samples(6 * RATE)
+        if lane.size.fits(rows, samples):
+            _cost(bench, made, pricing.cost(lane, rows, samples, tiled=True), ".tiles")
+
+
+def _cost(bench: Bench, made: Bed, each: Cost, way: str) -> None:
+    bench.add(
+        f"batch.cost.{each.rows}.{each.samples // RATE}{way}",
+        f"a batch of {each.rows} × {each.samples / RATE:.1f} s{', tiles' if way else ''}",
+        1e3 * each.update,
+        "ms",
+        f"encode {1e3 * each.encode:.3f}, check {1e3 * each.check:.3f}, a step "
+        f"{1e3 * each.step:.3f} ms; {each.rows / max(each.update, 1e-9):.0f} updates/s",
+    )
+
+
+def _work(bench: Bench, made: Bed) -> list[Work]:
+    """Updates as streams ask for them, in the clips' order, finals among them."""
+    found: list[Work] = []
+    hop = int(HOP * RATE)
+    for clip in bench.clips.all:
+        audio = bench.clips.audio(clip)[: made.runner.size.samples]
+        memory = made.device.alloc((len(audio),), np.float32, "mapped").host
+        memory[...] = audio
+        draft: tuple[int, ...] = ()
+        ends = [*range(RATE // 2, len(audio), hop), len(audio)]
+        # Not all hops of few clips, but some of all.
+        for place, end in enumerate(ends):
+            said = made.decode([memory[:end]], draft).tokens
+            if place % 8 == len(found) % 8 or end == len(audio):
+                final = end == len(audio)
+                purpose = Purpose.FINAL if final else Purpose.PARTIAL
+                update = Update("crowd", 0, purpose, 0, end, draft, limit=112)
+                found.append(Work(update, (memory[:end],)))
+            draft = said
+        if len(found) >= UPDATES:
+            break
+    return found
+
+
+def _met(
+    runners: Sequence[Runner], work: Sequence[Work], sessions: int, costs: Costs, rows: int,
+    *, every: float = 0.0, static: bool = False, seconds: float,
+) -> Met:  # fmt: skip
+    crowd = Crowd(runners, work, sessions, costs=costs, rows=rows, static=static)
+    return crowd.run(seconds, every)
+
+
+def _seconds(bench: Bench) -> float:
+    """As long as is asked for: a CPU only shows that the row works."""
+    return SECONDS * min(1.0, bench.options.count / 300)
+
+
+def _told(met: Met) -> str:
+    return (
+        f"{met.mean:.1f} rows a batch, {met.host:.2f} cores of the host; latency p50 "
+        f"{met.times.ms:.1f}, p99 {1e3 * met.times.at(99):.1f} ms"
+    )
+
+
+def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[Work]) -> None:
+    """What a device gives that is never idle, by its lanes and rows."""
+    rows = runners[0].size.rows
+    seconds = [len(each.audio[0]) / RATE for each in work]
+    note = (
+        f"{len(work)} updates of {len(bench.clips.all)} clips, {np.mean(seconds):.1f} s on average"
+    )
+    for lanes in LANES:
+        some = runners[:lanes]
+        one = _met(some, work, SESSIONS, costs, 1, seconds=_seconds(bench))
+        bench.add(
+            f"batch.one.{lanes}", f"{SESSIONS} streams, {lanes} lanes, one by one: updates",
+            one.rate, "/s", f"{_told(one)}; {note}",
+        )  # fmt: skip
+        many = _met(some, work, SESSIONS, costs, rows, seconds=_seconds(bench))
+        bench.add(
+            f"batch.adaptive.{lanes}", f"{SESSIONS} streams, {lanes} lanes, adaptive: updates",
+            many.rate, "/s", _told(many),
+        )  # fmt: skip
+    two, base = (bench.needed(f"batch.{way}.2") for way in ("adaptive", "one"))
+    bench.add("batch.times", "adaptive over one by one, two lanes", two / base, "×")
+
+
+def _single(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[Work]) -> None:
+    """One stream alone: it must not pay for what the many gain."""
+    rows = runners[0].size.rows
+    p99 = {}
+    for name, most in (("one", 1), ("adaptive", rows)):
+        met = _met(runners, work, 1, costs, most, seconds=_seconds(bench))
+        p99[name] = 1e3 * met.times.at(99)
+        bench.add(f"batch.single.{name}", f"one stream, {name}: p99", p99[name], "ms", _told(met))
+    bench.add(
+        "batch.single.worse", "p99 of a single stream, adaptive less one by one",
+        p99["adaptive"] - p99["one"], "ms",
+    )  # fmt: skip
+
+
+def _table(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[Work]) -> None:
+    """Static sizes and adaptive, saturated and at paces that stream keep."""
+    rows = runners[0].size.rows
+    for every in (0.0, *PACES):
+        ways = [(f"static.{size}", size, True) for size in STATIC if size <= rows]
+        for name, size, static in [*ways, ("adaptive", rows, False)]:
+            table = Costs() if static else costs
+            seconds = _seconds(bench) / 2
+            met = _met(
+                runners, work, SESSIONS, table, size, every=every, static=static, seconds=seconds
+            )
+            pace = f"{SESSIONS / every:.0f}" if every else "all"
+            bench.add(
+                f"batch.table.{pace}.{name}",
+                f"{name}, {pace} updates/s asked for: p99 latency",
+                1e3 * met.times.at(99),
+                "ms",
+                f"{met.rate:.0f}/s, {_told(met)}",
+            )
