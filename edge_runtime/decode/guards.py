@@ -16,6 +16,8 @@ REPEATS = 4
 def without_loop(spans: Sequence[Span]) -> list[Span]:
     """The words up to the end of the first round of a loop; all of them where there is none."""
     keys = [span.key for span in spans]
+    if len(set(keys)) > len(keys) - REPEATS + 1:
+        return list(spans)  # too few are said twice
     for start in range(len(keys)):
         for length in range(1, (len(keys) - start) // REPEATS + 1):
             round_ = keys[start : start + length]
@@ -47,7 +49,7 @@ def verdict(
     data = text.encode()
     if len(data) > 80 and len(data) / len(zlib.compress(data)) > rule.compression:
         return "compression"
-    if latin and any(c.isalpha() and not _latin(c) for c in text):
+    if latin and not text.isascii() and any(c.isalpha() and not _latin(c) for c in text):
         return "script"
     if sum(logprobs) / len(logprobs) < rule.mean_logprob:
         return "logprob"

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from edge_runtime.errors import ModelDamaged, ModelMissing
 SPACE = "\u2581"
 _BYTE = re.compile(r"^<0x([0-9A-F]{2})>$")
 _MARK = re.compile(r"^<[^>]+>>?$")
+_REMEMBERED = 1 << 14
 _CLOSING = ".,;:!?\u2026\u3002\uff0c\uff1f\uff01"
 
 
@@ -48,6 +50,7 @@ class Span:
         return key(self.text)
 
 
+@lru_cache(1 << 14)
 def letters(text: str) -> str:
     """Letters and digits of `text`, case folded."""
     return "".join(c for c in text.casefold() if c.isalnum())
@@ -63,6 +66,9 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._bytes = [_spelt(token) for token in tokens]
+        self._begins = [spelt.startswith(b" ") for spelt in self._bytes]
+        # A word that was said once is seen again at each hop of its segment.
+        self._spelling = lru_cache(_REMEMBERED)(self._spelled)
 
     @classmethod
     def load(cls, graphs: Path) -> Vocabulary:
@@ -88,16 +94,12 @@ class Vocabulary:
         frames: Sequence[int],
     ) -> list[Span]:
         """The words of `tokens`: a word begins at a token that begins with a space."""
-        starts = [
-            index
-            for index, token in enumerate(tokens)
-            if index == 0 or self._bytes[token].startswith(b" ")
-        ]
+        starts = [index for index, token in enumerate(tokens) if index == 0 or self._begins[token]]
         words = []
         for first, last in itertools.pairwise([*starts, len(tokens)]):
-            text = self.text(tokens[first:last])
+            text, count = self._spelling(tuple(tokens[first:last]))
             if text:
-                bare = self._bare_last(tokens, first, last)
+                bare = first + count
                 sure = logprobs[first:last]
                 words.append(
                     Span(
@@ -118,11 +120,12 @@ class Vocabulary:
         joined = b"".join(self._bytes[token] for token in tokens[count:])
         return joined.decode("utf-8", "replace").rstrip()
 
-    def _bare_last(self, tokens: Sequence[int], first: int, last: int) -> int:
-        end = last
-        while end > first + 1 and not self.text(tokens[end - 1 : end]).strip(_CLOSING):
-            end -= 1
-        return end
+    def _spelled(self, tokens: tuple[int, ...]) -> tuple[str, int]:
+        """The text of a word, and how many of its tokens are not closing punctuation."""
+        count = len(tokens)
+        while count > 1 and not self.text(tokens[count - 1 : count]).strip(_CLOSING):
+            count -= 1
+        return self.text(tokens), count
 
 
 def _spelt(token: str) -> bytes:

@@ -15,6 +15,7 @@ from gpu_bench.rows import (
     silence,
     start,
     streamed,
+    streams,
     tokens,
     update,
     variants,
@@ -30,6 +31,7 @@ ROWS: dict[str, Measure] = {
     "update": update.measure,
     "streamed": streamed.measure,
     "batches": batches.measure,
+    "streams": streams.measure,
     "peer": peer.measure,
     "floors": floors.measure,
     "table": variants.measure,
@@ -39,7 +41,7 @@ ROWS: dict[str, Measure] = {
 }
 
 ON_CPU = ("tokens", "wer", "passes", "update", "streamed")
-WHEN_NAMED = ("batches", "silence")
+WHEN_NAMED = ("batches", "streams", "silence")
 """Rows that take minutes."""
 ALL = "all"
 """Named instead of rows: every one, those that take minutes as well."""
