@@ -106,6 +106,8 @@ def _bytes(bench: Bench, precision: str) -> None:
     found = [
         each for each in engines(Store(), bench.options.model) if each.info.precision == precision
     ]
+    if not found:  # it was loaded from elsewhere
+        return
     folder = max(found, key=lambda each: each.info.built).folder
     sizes = {path.name: path.stat().st_size for path in sorted(folder.glob("*.plan"))}
     sizes["table.npy"] = (folder / "table.npy").stat().st_size
