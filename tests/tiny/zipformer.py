@@ -18,7 +18,7 @@ VOCABULARY = 40
 CHANNELS, BANDS = 128, 19
 
 
-def write(folder: Path, seed: int = 0) -> None:
+def write(folder: Path, seed: int = 5) -> None:
     """Encoder, decoder, joiner and tokens.txt, as the exporter of the publisher leaves them."""
     _encoder(folder / "encoder-epoch-99-avg-1-chunk-16-left-128.onnx", seed)
     _decoder(folder / "decoder-epoch-99-avg-1-chunk-16-left-128.onnx", seed + 1)
