@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from edge_runtime.config import Admitting, Config, Dialects, Serving
-from edge_runtime.errors import ServerFull
+from edge_runtime.errors import MicrophoneError, ServerFull
 from edge_runtime.events import Closed, Final, Flushed, Partial, SpeechEnd, SpeechStart
-from edge_runtime.server import Limits
+from edge_runtime.server import Limits, microphones
 
 ROOM = 16000  # samples that a stream takes before its feeder waits
 BLOCK = 1600  # samples it takes at a time
@@ -143,6 +143,46 @@ class StandInRuntime:
         stream = StandInStream(options, self._pace, self._padding)
         self.streams.append(stream)
         return stream
+
+
+class StandInCapture:
+    """Gives the blocks that a test records to whoever listens."""
+
+    made: list[StandInCapture]
+
+    def __init__(self, profile):
+        if profile.device == "none":
+            raise MicrophoneError("there is no microphone 'none'", "There are 0: USB.")
+        self.profile, self.closed = profile, False
+        self.listeners = []
+        self.made.append(self)
+
+    def join(self, listener):
+        self.listeners.append(listener)
+
+    def leave(self, listener):
+        self.listeners.remove(listener)
+
+    def close(self):
+        self.closed = True
+
+    def record(self, samples):
+        block = np.full(samples, 0.1, np.float32)
+        block.flags.writeable = False
+        for listener in self.listeners:
+            listener.hear(block)
+
+    def warn(self, code):
+        for listener in self.listeners:
+            listener.warn(code, "as it is said")
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """Those that were opened."""
+    monkeypatch.setattr(StandInCapture, "made", [], raising=False)
+    monkeypatch.setattr(microphones, "Capture", StandInCapture)
+    return StandInCapture.made
 
 
 @pytest.fixture

@@ -4,52 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from edge_runtime.config import Profile
-from edge_runtime.errors import MicrophoneError
-from edge_runtime.server import microphones
-
-
-class StandInCapture:
-    """Gives the blocks that a test records to whoever listens."""
-
-    made: list[StandInCapture]
-
-    def __init__(self, profile):
-        if profile.device == "none":
-            raise MicrophoneError("there is no microphone 'none'", "There are 0: USB.")
-        self.profile, self.closed = profile, False
-        self.listeners = []
-        self.made.append(self)
-
-    def join(self, listener):
-        self.listeners.append(listener)
-
-    def leave(self, listener):
-        self.listeners.remove(listener)
-
-    def close(self):
-        self.closed = True
-
-    def record(self, samples):
-        block = np.full(samples, 0.1, np.float32)
-        block.flags.writeable = False
-        for listener in self.listeners:
-            listener.hear(block)
-
-    def warn(self, code):
-        for listener in self.listeners:
-            listener.warn(code, "as it is said")
-
-
-@pytest.fixture
-def captures(monkeypatch):
-    """Those that were opened."""
-    monkeypatch.setattr(StandInCapture, "made", [], raising=False)
-    monkeypatch.setattr(microphones, "Capture", StandInCapture)
-    return StandInCapture.made
 
 
 def texts(events):

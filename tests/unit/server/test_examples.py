@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import os
 import py_compile
 import shutil
 import socket
@@ -104,8 +105,98 @@ def test_it_compiles(name, tmp_path):
     py_compile.compile(str(FOLDER / f"{name}.py"), str(tmp_path / "out"), doraise=True)
 
 
+LISTENER = """
+import sys, threading, rclpy
+from std_msgs.msg import Bool, String
+
+rclpy.init()
+node = rclpy.create_node("listener")
+
+def say(topic):
+    return lambda message: print(topic, message.data, flush=True)
+
+for topic, kind in (("/speech/final", String), ("/partial", String), ("/speaking", Bool)):
+    node.create_subscription(kind, topic, say(topic), 10)
+robot = node.create_publisher(Bool, "/robot_speaking", 10)
+
+def hear():
+    for line in sys.stdin:
+        robot.publish(Bool(data=line == "speaks\\n"))
+
+threading.Thread(target=hear, daemon=True).start()
+rclpy.spin(node)
+"""
+
+
+@pytest.fixture
+async def ros():
+    """`await ros(*words)`: a Python that has ROS 2 runs them; all in a domain of their own."""
+    if "ROS_PYTHON" not in os.environ:
+        pytest.skip("ROS_PYTHON names no Python with rclpy, std_msgs and aiohttp")
+    processes = []
+    environ = {
+        **os.environ,
+        "ROS_DOMAIN_ID": str(os.getpid() % 100),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+    }
+
+    async def run(*words):
+        pipe = asyncio.subprocess.PIPE
+        processes.append(
+            await asyncio.create_subprocess_exec(
+                os.environ["ROS_PYTHON"], *words, stdin=pipe, stdout=pipe, env=environ
+            )
+        )
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.terminate()
+        await process.wait()
+
+
+async def test_captions_are_topics_of_ros(house, captures, ros):
+    server = await house()
+    listener = await ros("-c", LISTENER)
+    await ros(
+        str(FOLDER / "ros2_captions.py"), "--ros-args", "-r", "final:=/speech/final",
+        "-p", "mic:=desk", "-p", f"server:={server.url.replace('http', 'ws')}/v1/stream",
+    )  # fmt: skip
+    told: list[str] = []
+
+    async def listen():
+        while line := await listener.stdout.readline():
+            told.append(line.decode().strip())
+
+    async def until(true, act=lambda: None):
+        for _ in range(600):
+            if true():
+                return
+            act()
+            await asyncio.sleep(0.05)
+        raise AssertionError(told)
+
+    listening = asyncio.create_task(listen())
+    await until(lambda: captures)
+    assert captures[0].profile.device == "desk"
+    (stream,) = server.runtime.streams
+
+    def speak():
+        captures[0].record(160)
+
+    await until(lambda: any(each.startswith("/partial") for each in told), speak)
+    stream.flush()
+    await until(lambda: any(each.startswith("/speech/final") for each in told))
+    await until(lambda: "/speaking False" in told)
+    listener.stdin.write(b"speaks\n")
+    await until(lambda: stream.heard and not stream.heard[-1].any(), speak)
+    listener.stdin.write(b"is done\n")
+    await until(lambda: bool(stream.heard[-1].any()), speak)
+    listening.cancel()
+
+
 async def test_the_session_of_the_ros_node(house, monkeypatch):
-    """What it says to a server, with a microphone that is none: ROS is not here to run the rest."""
+    """What it says to a server, with a microphone that is none."""
     module, server = example("ros2_captions"), await house()
     monkeypatch.setattr(module, "AGAIN", 0.01)
     assert "rclpy" not in sys.modules
