@@ -21,7 +21,7 @@ from edge_runtime.engines.build.need import needless
 from edge_runtime.engines.engine import Engine, read
 from edge_runtime.engines.form import AUTO, Form, form
 from edge_runtime.engines.plans import ROWS
-from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import AnyRecipe, TiledRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError
@@ -107,7 +107,7 @@ def build(
         again=again,
         variant=variant,
     )
-    if if_needed and not again and isinstance(recipe, MoonshineRecipe):
+    if if_needed and not again and isinstance(recipe, TiledRecipe):
         reason = needless(
             recipe,
             store,
@@ -135,7 +135,7 @@ def build(
 
 def _form(store: Store, recipe: AnyRecipe, precision: str, variant: str | None) -> Form:
     """What to build; says aloud where the calibrated model that is active cannot be built."""
-    if not isinstance(recipe, MoonshineRecipe):
+    if not isinstance(recipe, TiledRecipe):
         return Form("fp16" if precision == AUTO else precision)
     if variant is not None and precision in (AUTO, INT8):
         found = variants.find(store, recipe.name, variant).folder.name

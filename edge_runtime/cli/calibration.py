@@ -26,7 +26,9 @@ def show(model: str, options: Options, *, as_json: bool) -> bool:
     """Calibrate, and say what came of it; whether it was installed."""
     recipe = load_recipe(model)
     if not isinstance(recipe, MoonshineRecipe):
-        raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
+        raise RecipeError(
+            f"{recipe.name} cannot be calibrated", "Choose a model of the family moonshine."
+        )
     began = time.monotonic()
     with _Screen(recipe.name, shown=not as_json) as screen:
         result = calibrate(recipe, Store(), options, screen)

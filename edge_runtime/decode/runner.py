@@ -163,11 +163,12 @@ class _Decoding:
         self._aligned = any(update.align for update in updates)
         self._sequences = [
             Sequence(
-                shape.begin,
+                shape.opening(update.language or update.guess, update.task),
                 shape.end,
                 update.forced,
                 update.draft,
                 min(update.limit, shape.longest),
+                guessed_mark=bool(shape.prompt.languages) and not update.language,
             )
             for update in updates
         ]
@@ -260,12 +261,13 @@ class _Decoding:
                 self._failed[row] = _no_numbers()
                 sequence.done = True
                 continue
+            silent = sequence.silent
             taken = sequence.take(
                 answers["next_token"][row], logprobs, answers["margin"][row], answers["frame"][row]
             )
             if self._updates[row].align:
                 attention = self._lane.align(shape, step)
-                self._rows[row].append(attention[row, :taken].copy())
+                self._rows[row].append(attention[row, silent:taken].copy())
         return asked
 
     def result(self, row: int, spent: Cost) -> Hypothesis | DeviceError:
@@ -273,7 +275,8 @@ class _Decoding:
         if row in self._failed:
             return self._failed[row]
         update, sequence = self._updates[row], self._sequences[row]
-        frames = self._lane.chain.shape.frames(int(self._lane.length.host.host[row]))
+        shape = self._lane.chain.shape
+        frames = shape.heard(int(self._lane.length.host.host[row]))
         cost = replace(
             spent,
             drafted=sequence.drafted,
@@ -296,6 +299,8 @@ class _Decoding:
             frames,
             align,
             cost,
+            language=shape.prompt.language(sequence.mark or 0),
+            silence=sequence.first if shape.prompt.hears_silence else -math.inf,
         )
 
 

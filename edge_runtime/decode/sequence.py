@@ -21,13 +21,32 @@ class Sequence:
     `position`; `take(…)` says what the decoder answered to each. The tokens that
     come out are those of a greedy decode from scratch (after the forced prefix):
     a draft token counts only where the decoder chose the same.
+
+    What the decoder answers within the `opening` is no text. To the begin mark it answers what
+    should follow: with `guessed_mark` that is taken for what the opening has there, and
+    the draft forgotten where the two differ.
     """
 
-    def __init__(self, begin: int, end: int, forced: Seq[int], draft: Seq[int], limit: int) -> None:
+    def __init__(
+        self,
+        opening: Seq[int],
+        end: int,
+        forced: Seq[int],
+        draft: Seq[int],
+        limit: int,
+        *,
+        guessed_mark: bool = False,
+    ) -> None:
         self._end = end
         self._limit = limit
         self._forced = len(forced)
-        self._fed = [begin, *forced]
+        self._fed = [*opening, *forced]
+        self._guessed_mark = guessed_mark
+        self._told = len(opening) - 1
+        self.mark = opening[1] if len(opening) > 1 else None
+        """What followed the begin mark."""
+        self.first = 0.0
+        """The log-probability that came with the answer to the begin mark."""
         self._draft = list(draft)
         self._offer = 0
         self.tokens: list[int] = []
@@ -52,6 +71,11 @@ class Sequence:
         return len(self._fed) == 1
 
     @property
+    def silent(self) -> int:
+        """Rows at the head of the next pass whose answers are no text."""
+        return max(0, self._told - self.position)
+
+    @property
     def guessed(self) -> int:
         """Tokens of the draft that may still come."""
         return len(self._draft) + self._offer
@@ -70,9 +94,16 @@ class Sequence:
         """The decoder's best token after each fed one; returns how many fed rows were true."""
         fed = self._fed
         known = len(fed) - self._offer
+        silent = self.silent
         self.passes += 1
         self.steps += len(fed) == 1
+        if not self.position:
+            self.first = logprobs[0]
+            if self._guessed_mark and silent and tokens[0] != fed[1]:
+                return self._corrected(tokens[0], known)
         for row, token in enumerate(tokens[: len(fed)]):
+            if row < silent:
+                continue
             follows = fed[row + 1] if row + 1 < len(fed) else None
             forced = follows is not None and row + 1 < known
             agreed = follows == token
@@ -93,6 +124,15 @@ class Sequence:
             self._aside = []
             self._next(refused > 0)
         return row + 1
+
+    def _corrected(self, mark: int, known: int) -> int:
+        """Go on behind the begin mark with another one than was guessed."""
+        self.position = 1
+        self.mark = mark
+        self._fed = [mark, *self._fed[2:known]]
+        self._draft = []
+        self._offer = 0
+        return 1
 
     def _emit(self, token: int | None, logprob: float, margin: float, frame: int) -> None:
         assert token is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edge_runtime.decode.prompt import TRANSCRIBE, Prompt
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
 FILE = "shape.json"
@@ -16,7 +17,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """Dimensions and marks of an encoder–decoder model, and how its decoder is cut.
 
     `audio_seconds` and `draft_tokens` are what shapes are rounded up to where few shapes
-    are better than exact ones.
+    are better than exact ones. The encoder pads audio to a multiple of `window` samples,
+    and takes `most` of them; 0 is no window, and no limit.
     """
 
     decoder_tiles: tuple[int, ...]
@@ -34,6 +36,9 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     audio_seconds: tuple[float, ...]
     draft_tokens: tuple[int, ...]
     rate: int = 16000
+    prompt: Prompt = Prompt()
+    window: int = 0
+    most: int = 0
 
     @property
     def grows(self) -> bool:
@@ -50,11 +55,23 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def longest(self) -> int:
-        """The most text tokens of one decode: after the begin mark they still fit in a pass."""
-        return max(self.draft_tokens) - 1
+        """The most text tokens of one decode: behind what it begins with they fit in a pass."""
+        return max(self.draft_tokens) - len(self.opening())
+
+    def opening(self, language: str = "", task: str = TRANSCRIBE) -> tuple[int, ...]:
+        """The tokens that a decode begins with; raises `ConfigError` as `Prompt.tokens`."""
+        return (self.begin, *self.prompt.tokens(language, task))
 
     def frames(self, samples: int) -> int:
-        """Encoder frames of `samples`: unpadded convolutions, at least 0."""
+        """Encoder frames of `samples`, padded to the window: at least 0."""
+        return self.heard(self.padded(samples))
+
+    def padded(self, samples: int) -> int:
+        """So many samples, or as many more as fill the window."""
+        return -(-samples // self.window) * self.window if self.window else samples
+
+    def heard(self, samples: int) -> int:
+        """Encoder frames of `samples` by themselves: unpadded convolutions, at least 0."""
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             samples = max(0, (samples - kernel) // stride + 1)
         return samples
@@ -68,7 +85,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         return step / self.rate
 
     def samples(self, frames: int) -> int:
-        """The fewest samples that give so many frames, at least 1."""
+        """The fewest samples that give so many frames by themselves, at least 1."""
         for kernel, stride in reversed(list(zip(self.kernels, self.strides, strict=True))):
             frames = (frames - 1) * stride + kernel
         return frames

@@ -122,7 +122,9 @@ class Chain:
         return 2 * shape.decoder_layers * rows * frames * width * int(self.dtype.itemsize)
 
     def whole_frames(self, samples: int) -> int:
-        """At least so many samples, whose frames are a multiple of `FRAMES`."""
+        """At least so many samples, whose frames are a multiple of `FRAMES` or fill a window."""
+        if self.shape.window:
+            return self.shape.padded(samples)
         return self.shape.samples(-(-self.shape.frames(samples) // FRAMES) * FRAMES)
 
 

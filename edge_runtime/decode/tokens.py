@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import re
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import msgspec
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
 SPACE = "\u2581"
-_BYTE = re.compile(r"^<0x([0-9A-F]{2})>$")
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _MARK = re.compile(r"^<[^>]+>>?$")
 _REMEMBERED = 1 << 14
 _CLOSING = ".,;:!?\u2026\u3002\uff0c\uff1f\uff01"
@@ -83,8 +84,7 @@ class Vocabulary:
 
     def text(self, tokens: Sequence[int]) -> str:
         """The text of `tokens`, without space around it."""
-        joined = b"".join(self._bytes[token] for token in tokens)
-        return joined.decode("utf-8", "replace").strip()
+        return _decoded(b"".join(self._bytes[token] for token in tokens)).strip()
 
     def words(
         self,
@@ -117,8 +117,7 @@ class Vocabulary:
 
     def tail(self, tokens: Sequence[int], count: int) -> str:
         """The text that the tokens after the first `count` add, with the space before it."""
-        joined = b"".join(self._bytes[token] for token in tokens[count:])
-        return joined.decode("utf-8", "replace").rstrip()
+        return _decoded(b"".join(self._bytes[token] for token in tokens[count:])).rstrip()
 
     def _spelled(self, tokens: tuple[int, ...]) -> tuple[str, int]:
         """The text of a word, and how many of its tokens are not closing punctuation."""
@@ -128,8 +127,12 @@ class Vocabulary:
         return self.text(tokens), count
 
 
+def _decoded(text: bytes) -> str:
+    """`text` without a character at its end that is not all there yet."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(text)
+
+
 def _spelt(token: str) -> bytes:
-    byte = _BYTE.match(token)
-    if byte:
-        return bytes([int(byte[1], 16)])
+    if _BYTES.fullmatch(token):
+        return bytes.fromhex(token.replace("<0x", "").replace(">", ""))
     return b"" if _MARK.match(token) else token.replace(SPACE, " ").encode()

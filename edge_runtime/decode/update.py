@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edge_runtime.decode.prompt import TRANSCRIBE
 
 
 class Purpose(enum.IntEnum):
@@ -24,6 +27,9 @@ class Update:
     `draft` is the guess to check (text tokens, no marks); `forced` is a prefix
     that the text must begin with. `align` asks for attention rows (word times).
     `limit` is the most text tokens the decode may produce.
+
+    A multilingual model is told the `language`, or is asked which one it hears where that is
+    empty: `guess` is the likeliest then. `task` is what it makes of it.
     """
 
     session: str
@@ -35,6 +41,9 @@ class Update:
     forced: tuple[int, ...] = ()
     align: bool = False
     limit: int = 112
+    language: str = ""
+    guess: str = ""
+    task: str = TRANSCRIBE
 
 
 @dataclass(frozen=True)
@@ -80,8 +89,10 @@ class Hypothesis:
     (best minus second logit) and `frames` (encoder frame where attention peaks)
     belong to them one by one. `ended` tells whether the end mark was reached.
     `align` is (tokens, frames) float32 attention, when asked for; `frame_count`
-    is the number of encoder frames. Only with audio up to sample `next_at` would another
-    update hear more, where a model takes audio by the chunk.
+    is the number of encoder frames that hold audio. Only with audio up to sample `next_at` would
+    another update hear more, where a model takes audio by the chunk. `language` is what a
+    multilingual model was told or heard, `silence` the log-probability of nothing being said,
+    where a model tells.
     """
 
     update: Update
@@ -94,3 +105,5 @@ class Hypothesis:
     align: NDArray[np.float32] | None = None
     cost: Cost = field(default_factory=Cost)
     next_at: int = 0
+    language: str = ""
+    silence: float = -math.inf

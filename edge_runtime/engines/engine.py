@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edge_runtime.engines import manifest
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.errors import ModelDamaged
 
@@ -99,13 +99,14 @@ class Engine:
             fix = f"Run: edge-runtime build {self.info.model} {again}"
             raise ModelDamaged(error.message, fix) from error
 
-    def recipe(self) -> MoonshineRecipe:
+    def recipe(self) -> TiledRecipe:
         """The recipe that it was built from; raises `ModelDamaged`."""
         path = self.folder / RECIPE
         try:
-            return msgspec.json.decode(path.read_bytes(), type=MoonshineRecipe)
+            recipe: TiledRecipe = msgspec.json.decode(path.read_bytes(), type=TiledRecipe)
         except (OSError, msgspec.MsgspecError) as error:
             raise ModelDamaged(f"{path}: {error}", "Build or import the engine again.") from error
+        return recipe
 
 
 def engines(store: Store, model: str = "*") -> Iterator[Engine]:

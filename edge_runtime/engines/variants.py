@@ -18,7 +18,7 @@ from edge_runtime.engines import choice, manifest
 from edge_runtime.engines.calibrate.scheme import FILE as SCHEME
 from edge_runtime.engines.choice import Choice
 from edge_runtime.engines.engine import RECIPE
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import TiledRecipe, load_recipe
 from edge_runtime.engines.store import VARIANT, Store
 from edge_runtime.engines.variant import Variant, VariantInfo, command, differences, read
 from edge_runtime.errors import (
@@ -37,7 +37,7 @@ _NEEDED = (
 
 def install(
     store: Store,
-    recipe: MoonshineRecipe,
+    recipe: TiledRecipe,
     info: VariantInfo,
     fill: Callable[[Path], None],
     *,
@@ -78,7 +78,7 @@ def variants(store: Store, model: str = "*") -> list[Variant]:
     return found
 
 
-def active(store: Store, recipe: MoonshineRecipe) -> Variant | None:
+def active(store: Store, recipe: TiledRecipe) -> Variant | None:
     """The variant that serves, None where that is the model in full precision.
 
     Raises `EngineMismatch` naming the fields in which it does not fit, `ModelMissing` or
@@ -88,13 +88,13 @@ def active(store: Store, recipe: MoonshineRecipe) -> Variant | None:
     return None if fingerprint is None else usable(store, recipe, fingerprint)
 
 
-def candidate(store: Store, recipe: MoonshineRecipe) -> Variant | None:
+def candidate(store: Store, recipe: TiledRecipe) -> Variant | None:
     """The variant on trial, if there is one; raises as `active`."""
     fingerprint = choice.read(store, recipe.name).candidate
     return None if fingerprint is None else usable(store, recipe, fingerprint)
 
 
-def usable(store: Store, recipe: MoonshineRecipe, fingerprint: str) -> Variant:
+def usable(store: Store, recipe: TiledRecipe, fingerprint: str) -> Variant:
     """The variant of that fingerprint, once it fits and is whole; raises as `active`."""
     variant = read(store.root / recipe.name / fingerprint)
     unlike = differences(store, recipe, variant.info)
@@ -107,13 +107,13 @@ def usable(store: Store, recipe: MoonshineRecipe, fingerprint: str) -> Variant:
     return variant
 
 
-def recipe(variant: Variant) -> MoonshineRecipe:
+def recipe(variant: Variant) -> TiledRecipe:
     """As it comes with the program; a model that does not is as its variant says."""
     try:
         known = load_recipe(variant.info.model)
     except RecipeError:
         return variant.recipe()
-    return known if isinstance(known, MoonshineRecipe) else variant.recipe()
+    return known if isinstance(known, TiledRecipe) else variant.recipe()
 
 
 def find(store: Store, model: str, fingerprint: str = "") -> Variant:

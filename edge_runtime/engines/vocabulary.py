@@ -6,11 +6,12 @@ from pathlib import Path
 
 import msgspec
 
+from edge_runtime.decode.tokens import SPACE
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
 
 def read_vocabulary(weights: Path) -> list[str]:
-    """The text of every token, by its number; U+2581 is a space, `<0xNN>` a byte.
+    """The text of every token, by its number; U+2581 is a space, each `<0xNN>` a byte.
 
     Reads `tokenizer.bin`, `tokenizer.json` or `tokens.txt`, whichever the folder has.
     """
@@ -41,30 +42,76 @@ def _binary(path: Path) -> list[str]:
 
 
 def _text(token: bytes) -> str:
-    """Tokens of one byte that is no character by itself are spelt `<0xNN>`."""
+    """Tokens of bytes that are no characters by themselves are spelt `<0xNN>`."""
     try:
         return token.decode()
     except UnicodeDecodeError:
-        return "".join(f"<0x{byte:02X}>" for byte in token)
+        return _spelt(token)
+
+
+def _spelt(token: bytes) -> str:
+    return "".join(f"<0x{byte:02X}>" for byte in token)
 
 
 class _Model(msgspec.Struct):
     vocab: dict[str, int]
 
 
+class _Added(msgspec.Struct):
+    id: int
+    content: str
+    special: bool = False
+
+
+class _Decoder(msgspec.Struct):
+    type: str = ""
+
+
 class _Tokenizer(msgspec.Struct):
     model: _Model
+    added_tokens: tuple[_Added, ...] = ()
+    decoder: _Decoder | None = None
 
 
 def _described(path: Path) -> list[str]:
     try:
-        vocab = msgspec.json.decode(path.read_bytes(), type=_Tokenizer).model.vocab
+        told = msgspec.json.decode(path.read_bytes(), type=_Tokenizer)
     except msgspec.MsgspecError as error:
         raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
-    tokens = [""] * (max(vocab.values(), default=-1) + 1)
-    for text, number in vocab.items():
-        tokens[number] = text
-    return tokens
+    vocab = dict(told.model.vocab)
+    if told.decoder is not None and told.decoder.type == "ByteLevel":
+        vocab = {_from_bytes(text, path): number for text, number in vocab.items()}
+    # A mark is spelt as it is, whatever the vocabulary makes of it.
+    marks = {each.id: each.content for each in told.added_tokens}
+    numbers = {number: text for text, number in vocab.items()} | marks
+    return [numbers.get(number, "") for number in range(max(numbers, default=-1) + 1)]
+
+
+def _from_bytes(text: str, path: Path) -> str:
+    """A token in which each character stands for a byte, as we spell it.
+
+    What would be taken for a mark or for a space is spelt in bytes.
+    """
+    try:
+        token = bytes(_BYTES[character] for character in text)
+        taken = b"<" in token or SPACE.encode() in token
+        return _spelt(token) if taken else _text(token).replace(" ", SPACE)
+    except KeyError:
+        raise ModelDamaged(
+            f"{path}: the token {text!r} is not spelt in bytes",
+            "Run: edge-runtime pull MODEL --again",
+        ) from None
+
+
+def _characters() -> dict[str, int]:
+    """The byte of each character: printable ones are themselves, the rest follow 255 in order."""
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    hidden = [byte for byte in range(256) if byte not in printable]
+    shown = {chr(byte): byte for byte in printable}
+    return shown | {chr(256 + place): byte for place, byte in enumerate(hidden)}
+
+
+_BYTES = _characters()
 
 
 def _listed(path: Path) -> list[str]:

@@ -14,7 +14,7 @@ from edge_runtime.engines.board import board
 from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.form import Form, form
 from edge_runtime.engines.plans import Wanted, find, warnings
-from edge_runtime.engines.recipe import MoonshineRecipe, TransducerRecipe
+from edge_runtime.engines.recipe import SpeechRecipe, TransducerRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant, command
 from edge_runtime.errors import (
@@ -74,7 +74,7 @@ class Finder:
     def __init__(
         self,
         store: Store,
-        recipe: MoonshineRecipe | TransducerRecipe,
+        recipe: SpeechRecipe,
         computing: Computing,
         size: Size,
         least: Size,

@@ -18,7 +18,7 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, candidates, open_device
 from edge_runtime.device.cuda.budget import Budget
-from edge_runtime.engines.recipe import MoonshineRecipe, TransducerRecipe, load_recipe
+from edge_runtime.engines.recipe import SpeechRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
 from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
@@ -101,7 +101,7 @@ class Loader:
         model.
         """
         recipe = load_recipe(model)
-        if not isinstance(recipe, MoonshineRecipe | TransducerRecipe):
+        if not isinstance(recipe, SpeechRecipe):
             raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
         self._recipe = recipe
         self._names = list(candidates(device))

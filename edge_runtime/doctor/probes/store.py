@@ -10,7 +10,7 @@ from edge_runtime.doctor.probes.settings import configured
 from edge_runtime.engines import engine as stored
 from edge_runtime.engines.form import form
 from edge_runtime.engines.plans import Wanted, differences
-from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import AnyRecipe, TiledRecipe, load_recipe
 from edge_runtime.engines.store import Store as Folder
 from edge_runtime.errors import EdgeRuntimeError, RecipeError
 
@@ -46,7 +46,7 @@ def _models(folder: Folder, name: str) -> Iterator[Model]:
         yield Model(name=name, trouble=error.message, fix=error.fix)
         return
     needed: list[AnyRecipe] = [recipe]
-    if isinstance(recipe, MoonshineRecipe):
+    if isinstance(recipe, TiledRecipe):
         needed += [load_recipe(each) for each in recipe.requires]
     for each in needed:
         try:
@@ -67,7 +67,7 @@ def _engines(folder: Folder) -> Iterator[Engine]:
                 damage = f"{engine.folder} was built as {info.fingerprint}"
             recipe = engine.recipe()
             known = load_recipe(info.model)
-            recipe = known if isinstance(known, MoonshineRecipe) else recipe
+            recipe = known if isinstance(known, TiledRecipe) else recipe
         except RecipeError:
             pass  # a recipe of the user's own: as the engine has it
         except EdgeRuntimeError as error:
@@ -92,7 +92,7 @@ def _precisions(folder: Folder, name: str, precision: str) -> tuple[str, ...]:
     """The precisions that the server takes an engine of, as a GPU has them."""
     try:
         recipe = load_recipe(name)
-        if not isinstance(recipe, MoonshineRecipe):
+        if not isinstance(recipe, TiledRecipe):
             return ()
         chosen = form(folder, recipe, precision, "fp16")
     except EdgeRuntimeError:

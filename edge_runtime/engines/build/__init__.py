@@ -30,7 +30,7 @@ from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
 from edge_runtime.engines.export.moonshine import encode, step
 from edge_runtime.engines.plans import ROWS, SAMPLES
-from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, TiledRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
@@ -91,7 +91,7 @@ def build(
     for a split that does not add up or a model that is no speech model, and `EngineMismatch` for
     a calibrated model that is not of this recipe and these weights.
     """
-    if not isinstance(recipe, MoonshineRecipe):
+    if not isinstance(recipe, TiledRecipe):
         raise RecipeError(f"{recipe.name} runs on the CPU", "Build an engine of a speech model.")
     cut = plans.split(recipe, options.split)
     tensorrt, here = find_tensorrt(options.tensorrt), board(options.index)
@@ -197,8 +197,9 @@ class _Job:
             for graph in folder.glob("*.onnx"):
                 shutil.copyfile(graph, new / graph.name)
         _write(new / RECIPE, self.recipe)
-        if self.source.variant is not None:
-            return  # kernels of our own compute in floating point
+        # Kernels of our own compute in floating point, and one architecture.
+        if self.source.variant is not None or not isinstance(self.recipe, MoonshineRecipe):
+            return
         arrays = weights.read(self.recipe, self.store.weights(self.recipe))
         step.write(self.recipe, arrays, new, PRECISIONS[self.options.precision])
         if self.options.precision == "fp16":

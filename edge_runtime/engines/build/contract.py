@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from edge_runtime.engines.export import PRECISIONS
-from edge_runtime.engines.export.moonshine import shape
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.export import PRECISIONS, shape
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.errors import DeviceError
 
 Dims = tuple[int | str, ...]
@@ -48,7 +47,7 @@ class Signature:
 
 
 def signatures(
-    recipe: MoonshineRecipe, precision: str, *, integer_table: bool = False
+    recipe: TiledRecipe, precision: str, *, integer_table: bool = False
 ) -> dict[str, Signature]:
     """Of all tiles of the recipe, by file name, in the order they run.
 
@@ -59,6 +58,7 @@ def signatures(
     kind = np.dtype(np.int8) if integer_table else working
     table = Tensor(kind, (dims.vocabulary, dims.width))
     count = np.dtype(np.int64)
+    placed = {"position": Tensor(count, ("B",))} if recipe.placed else {}
     memory = {
         name: Tensor(working, ("B", dims.heads, "T", dims.padded_head_dim))
         for name in _layered("memory", range(dims.decoder_layers))
@@ -74,6 +74,7 @@ def signatures(
         "embedding": Signature(
             {
                 "tokens": Tensor(count, ("B", "Q")),
+                **placed,
                 "table": table,
             },
             {"hidden": Tensor(working, ("B", "Q", dims.width))},
@@ -85,7 +86,7 @@ def signatures(
 
 
 def _decoder(
-    recipe: MoonshineRecipe, working: np.dtype[Any], table: Tensor, layers: range
+    recipe: TiledRecipe, working: np.dtype[Any], table: Tensor, layers: range
 ) -> Signature:
     dims = recipe.architecture
     wide, count = np.dtype(np.float32), np.dtype(np.int64)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edge_runtime.engines.build.contract import Signature
-from edge_runtime.engines.export.moonshine import shape as model_shape
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.export import shape as model_shape
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.errors import ConfigError
 
 USUAL_SAMPLES = 128_000  # 8 s at 16 kHz: what plans are tuned for
@@ -25,7 +25,7 @@ class Range:
 Ranges = Mapping[str, Range]
 
 
-def ranges(recipe: MoonshineRecipe, rows: int, samples: int) -> Ranges:
+def ranges(recipe: TiledRecipe, rows: int, samples: int) -> Ranges:
     """Of batches of up to `rows` rows of up to `samples` samples, and of the longest draft.
 
     Raises `ConfigError` where no row fits.

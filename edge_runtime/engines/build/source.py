@@ -11,7 +11,7 @@ from pathlib import Path
 from edge_runtime.engines import variants
 from edge_runtime.engines.build.contract import Signature, signatures
 from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.store import Store, graphs_fingerprint
 from edge_runtime.engines.variant import INT8, Variant, command
 from edge_runtime.errors import ModelMissing
@@ -25,8 +25,8 @@ class Source:
     """`recipe` may be cut otherwise than `whole`, that of a CPU; `variant` is for integers."""
 
     store: Store
-    whole: MoonshineRecipe
-    recipe: MoonshineRecipe
+    whole: TiledRecipe
+    recipe: TiledRecipe
     precision: str
     variant: Variant | None = None
     scheme: Scheme | None = None
@@ -80,8 +80,8 @@ class Source:
 
 def source(
     store: Store,
-    recipe: MoonshineRecipe,
-    cut: MoonshineRecipe,
+    recipe: TiledRecipe,
+    cut: TiledRecipe,
     precision: str,
     fingerprint: str | None = None,
 ) -> Source:

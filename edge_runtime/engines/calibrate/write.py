@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,11 +19,13 @@ from edge_runtime.engines.calibrate.rounding import Rounded
 from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
 from edge_runtime.engines.calibrate.sites import weights as of_graph
 from edge_runtime.engines.calibrate.table import file_content
-from edge_runtime.engines.export import PRECISIONS, moonshine
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.export import PRECISIONS, shape, table, tiles
+from edge_runtime.engines.recipe import EncoderDecoderRecipe, TiledRecipe
 from edge_runtime.engines.vocabulary import read_vocabulary
 from edge_runtime.engines.weights import Weights
 from edge_runtime.errors import CalibrationError
+
+Recipe = TypeVar("Recipe", bound=EncoderDecoderRecipe)
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,20 @@ class Floats:
     weights: dict[str, NDArray[np.float32]]
 
 
-def floats(recipe: MoonshineRecipe, arrays: Weights, *, fused: bool = False) -> Floats:
+def floats(recipe: TiledRecipe, arrays: Weights, *, fused: bool = False) -> Floats:
     """What is measured, rounded and searched, from a model's weights.
 
     With `fused` the graphs are for onnxruntime alone.
     """
-    tiles = moonshine.tiles(recipe, arrays, np.float32, fused=fused)
-    graphs = {name: made().model() for name, made in tiles.items()}
-    weights: dict[str, NDArray[np.float32]] = {TABLE: moonshine.table(arrays, np.float32)}
+    writers = tiles(recipe, arrays, np.float32, fused=fused)
+    graphs = {name: made().model() for name, made in writers.items()}
+    weights: dict[str, NDArray[np.float32]] = {TABLE: table(recipe, arrays, np.float32)}
     for model in graphs.values():
         weights |= of_graph(model)
     return Floats(graphs, weights)
 
 
-def unpadded(recipe: MoonshineRecipe, scheme: Scheme) -> tuple[MoonshineRecipe, Scheme]:
+def unpadded(recipe: Recipe, scheme: Scheme) -> tuple[Recipe, Scheme]:
     """Both with heads as wide as they are: only a GPU's kernels want more.
 
     Padding is zero, so that nothing else changes, not even what is rounded.
@@ -65,7 +67,7 @@ def unpadded(recipe: MoonshineRecipe, scheme: Scheme) -> tuple[MoonshineRecipe, 
 
 
 def write(
-    recipe: MoonshineRecipe,
+    recipe: TiledRecipe,
     weights: Path,
     scheme: Scheme,
     out: Path,
@@ -83,7 +85,7 @@ def write(
 
 
 def write_tiles(
-    recipe: MoonshineRecipe,
+    recipe: TiledRecipe,
     arrays: Weights,
     scheme: Scheme,
     out: Path,
@@ -104,15 +106,15 @@ def write_tiles(
     found = roundings(full.weights, scheme)
     dtype = PRECISIONS[base]
     if dtype is not np.float32:
-        tiles = moonshine.tiles(recipe, arrays, dtype, fused=cpu)
-        graphs = {name: made().model() for name, made in tiles.items()}
+        writers = tiles(recipe, arrays, dtype, fused=cpu)
+        graphs = {name: made().model() for name, made in writers.items()}
         full = Floats(graphs, {**full.weights, TABLE: full.weights[TABLE].astype(dtype)})
     save(recipe, full, scheme, found, out, spelling)
     (out / schemes.FILE).write_bytes(kept)
 
 
 def save(
-    recipe: MoonshineRecipe,
+    recipe: TiledRecipe,
     full: Floats,
     scheme: Scheme,
     found: Mapping[str, Rounded],
@@ -127,4 +129,4 @@ def save(
         onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
     cpu = spelling == "unsigned"
     np.save(out / "table.npy", file_content(full.weights[TABLE], found.get(TABLE), cpu=cpu))
-    (out / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
+    (out / "shape.json").write_bytes(msgspec.json.encode(shape(recipe)))

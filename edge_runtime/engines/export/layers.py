@@ -11,10 +11,17 @@ MASKED = -6e4
 """Added to the score of a key that must not be seen: the largest round number float16 holds."""
 
 
-def layer_norm(g: GraphWriter, x: str, weight: NDArray[np.float32], epsilon: float) -> str:
-    """LayerNorm without bias over the last axis, computed in float32."""
-    scale = g.constant(weight, np.float32)
-    return g.narrow(g.op("LayerNormalization", g.wide(x), scale, axis=-1, epsilon=epsilon))
+def layer_norm(
+    g: GraphWriter,
+    x: str,
+    weight: NDArray[np.float32],
+    epsilon: float,
+    bias: NDArray[np.float32] | None = None,
+) -> str:
+    """LayerNorm over the last axis, computed in float32."""
+    given = [weight] if bias is None else [weight, bias]
+    scales = [g.constant(each, np.float32) for each in given]
+    return g.narrow(g.op("LayerNormalization", g.wide(x), *scales, axis=-1, epsilon=epsilon))
 
 
 def gelu(g: GraphWriter, x: str) -> str:

@@ -44,7 +44,7 @@ def origin(recipe: AnyRecipe, source: str | Path | None) -> str:
         return str(source)
     chosen = chosen_source(recipe, source)
     if isinstance(chosen, PypiSource):
-        return f"{chosen.package} {chosen.version}"
+        return ", ".join(f"{wheel.package} {wheel.version}" for wheel in chosen.wheels)
     return f"{chosen.repo} {chosen.revision}"
 
 

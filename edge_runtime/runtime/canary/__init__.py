@@ -11,7 +11,7 @@ from typing import Any
 from edge_runtime.config import Config
 from edge_runtime.device import Device
 from edge_runtime.engines import variants
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import TiledRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant, command
 from edge_runtime.errors import DeviceError, EdgeRuntimeError, ModelMissing
@@ -67,7 +67,7 @@ def _trial(config: Config, store: Store, metrics: Metrics, active: Arm) -> Arm:
 
 def _candidate(config: Config, store: Store) -> Variant:
     recipe = load_recipe(config.serving.model)
-    found = variants.candidate(store, recipe) if isinstance(recipe, MoonshineRecipe) else None
+    found = variants.candidate(store, recipe) if isinstance(recipe, TiledRecipe) else None
     if found is None:
         raise ModelMissing(
             f"there is no candidate of {recipe.name}", f"Run: {command(recipe.name)}"

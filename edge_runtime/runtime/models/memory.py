@@ -13,7 +13,7 @@ from edge_runtime.config import Config
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device import Device
 from edge_runtime.device.cuda.card import available
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import SpeechRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import DeviceError, MemoryShort, RecipeError
 from edge_runtime.runtime.files import Finder
@@ -82,7 +82,7 @@ def room(
 
 def _folder(store: Store, model: str | Path, config: Config, kind: str, device: Device) -> Path:
     recipe = load_recipe(model)
-    if not isinstance(recipe, MoonshineRecipe):
+    if not isinstance(recipe, SpeechRecipe):
         raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
     most, least = Size(1, longest(config)), Size(1, shortest(config))
     return Finder(store, recipe, config.computing, most, least).on(kind, device).folder

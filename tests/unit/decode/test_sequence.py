@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edge_runtime.decode.sequence import Sequence
 
 BEGIN, END, WORDS = 1, 2, range(3, 9)
+GERMAN, ENGLISH, NO_TIMES = 50, 51, 52
 
 Answer = tuple[int, float, float, int]
 """Token, log-probability, margin and frame, as the head gives them."""
@@ -44,11 +45,13 @@ class Greedy:
     ended: bool
 
 
-def from_scratch(decoder: Decoder, forced: Seq[int], limit: int) -> Greedy:
+def from_scratch(
+    decoder: Decoder, forced: Seq[int], limit: int, opening: Seq[int] = (BEGIN,)
+) -> Greedy:
     tokens: list[int] = []
     answers: list[Answer] = []
     while len(tokens) < limit:
-        answer = decoder.answer([BEGIN, *tokens])
+        answer = decoder.answer([*opening, *tokens])
         answers.append(answer)
         token = forced[len(tokens)] if len(tokens) < len(forced) else answer[0]
         if token == END:
@@ -57,7 +60,7 @@ def from_scratch(decoder: Decoder, forced: Seq[int], limit: int) -> Greedy:
     return Greedy(tokens, answers, False)
 
 
-def run(decoder: Decoder, sequence: Sequence) -> list[int]:
+def run(decoder: Decoder, sequence: Sequence, opening: Seq[int] = (BEGIN,)) -> list[int]:
     """Decode to the end; how many tokens each pass fed."""
     passes = []
     while not sequence.done:
@@ -68,8 +71,8 @@ def run(decoder: Decoder, sequence: Sequence) -> list[int]:
         passes.append(len(fed))
         assert 1 <= taken <= len(fed)
         assert sequence.position == before + taken
-        # The rows that count hold the begin mark and the text before the newest token.
-        true = [BEGIN, *sequence.tokens][: sequence.position]
+        # The rows that count hold the opening and the text before the newest token.
+        true = [*opening, *sequence.tokens][: sequence.position]
         assert decoder.cache[: sequence.position] == true
     return passes
 
@@ -94,16 +97,22 @@ edits = st.lists(
 texts = st.lists(st.sampled_from(WORDS), max_size=40)
 
 
-@given(st.integers(0, 10**6), edits, texts, texts.map(lambda t: t[:6]), st.integers(1, 40))
+openings = st.sampled_from([(BEGIN,), (BEGIN, GERMAN, NO_TIMES)])
+
+
+@given(
+    st.integers(0, 10**6), edits, texts, texts.map(lambda t: t[:6]), st.integers(1, 40), openings
+)
 def test_any_draft_gives_the_tokens_of_a_decode_from_scratch(
-    seed: int, changes: list, noise: list[int], forced: list[int], limit: int
+    seed: int, changes: list, noise: list[int], forced: list[int], limit: int, opening: tuple
 ) -> None:
     decoder = Decoder(seed)
-    slow = from_scratch(decoder, forced, limit)
+    slow = from_scratch(decoder, forced, limit, opening)
     for draft in (edited(slow.tokens[len(forced) :], changes), noise, []):
         decoder.cache.clear()
-        sequence = Sequence(BEGIN, END, forced, draft, limit)
-        passes = run(decoder, sequence)
+        sequence = Sequence(opening, END, forced, draft, limit)
+        passes = run(decoder, sequence, opening)
+        assert sequence.first == decoder.answer([BEGIN])[1]
         assert sequence.tokens == slow.tokens
         assert sequence.ended == slow.ended
         assert sequence.frames == [answer[3] for answer in slow.answers[: len(slow.tokens)]]
@@ -131,7 +140,7 @@ def test_a_pass_never_needs_more_cache_rows_than_the_limit_allows(
 ) -> None:
     """A cache of `limit + 1` rows is enough, or of the forced prefix and its begin mark."""
     decoder = Decoder(7)
-    sequence = Sequence(BEGIN, END, forced, draft, limit)
+    sequence = Sequence((BEGIN,), END, forced, draft, limit)
     while not sequence.done:
         fed = sequence.feed()
         assert sequence.position + len(fed) <= max(limit, len(forced)) + 1
@@ -154,7 +163,7 @@ LONG = list(range(100, 120))
 
 
 def test_a_draft_that_is_right_costs_one_pass() -> None:
-    sequence = Sequence(BEGIN, END, (), LONG, 112)
+    sequence = Sequence((BEGIN,), END, (), LONG, 112)
     assert run(Recital(LONG), sequence) == [21]
     assert sequence.tokens == LONG
     assert (sequence.accepted, sequence.bonus, sequence.produced) == (20, 1, 21)
@@ -174,21 +183,56 @@ def test_a_draft_that_is_right_costs_one_pass() -> None:
     ],
 )
 def test_a_refused_draft_is_taken_up_again(draft: list[int], passes: int) -> None:
-    sequence = Sequence(BEGIN, END, (), draft, 112)
+    sequence = Sequence((BEGIN,), END, (), draft, 112)
     assert len(run(Recital(LONG), sequence)) <= passes
     assert sequence.tokens == LONG
 
 
 def test_the_limit_ends_a_loop() -> None:
-    sequence = Sequence(BEGIN, END, (), (), 8)
+    sequence = Sequence((BEGIN,), END, (), (), 8)
     run(Recital([7] * 100), sequence)
     assert sequence.tokens == [7] * 8
     assert not sequence.ended
 
 
 def test_an_empty_text_is_one_pass() -> None:
-    sequence = Sequence(BEGIN, END, (), LONG, 112)
+    sequence = Sequence((BEGIN,), END, (), LONG, 112)
     assert run(Recital([]), sequence) == [21]
     assert sequence.tokens == []
     assert sequence.ended
     assert (sequence.accepted, sequence.produced) == (0, 1)
+
+
+class Linguist(Recital):
+    """Hears German, and recites in it; says something else where it is told otherwise."""
+
+    def answer(self, prefix: Seq[int]) -> Answer:
+        if len(prefix) == 1:
+            return GERMAN, -3.0, 5.0, 0
+        text = self.text if prefix[1] == GERMAN else [90, 91, END]
+        return text[min(max(0, len(prefix) - 3), len(text) - 1)], -0.1, 5.0, len(prefix)
+
+
+@pytest.mark.parametrize(("guess", "draft", "passes"), [(GERMAN, LONG, 1), (ENGLISH, [90, 91], 22)])
+def test_a_language_is_a_guess_that_is_checked(guess: int, draft: list[int], passes: int) -> None:
+    opening = (BEGIN, guess, NO_TIMES)
+    sequence = Sequence(opening, END, (), draft, 112, guessed_mark=True)
+    assert sequence.silent == 2
+    fed = run(Linguist(LONG), sequence, (BEGIN, GERMAN, NO_TIMES))
+    assert len(fed) == passes
+    assert sequence.tokens == LONG
+    assert (sequence.mark, sequence.first) == (GERMAN, -3.0)
+
+
+def test_a_language_that_is_told_is_not_checked() -> None:
+    opening = (BEGIN, ENGLISH, NO_TIMES)
+    sequence = Sequence(opening, END, (), (), 112)
+    run(Linguist(LONG), sequence, opening)
+    assert sequence.tokens == [90, 91]
+    assert sequence.mark == ENGLISH
+
+
+def test_a_forced_text_survives_another_language() -> None:
+    sequence = Sequence((BEGIN, ENGLISH, NO_TIMES), END, LONG[:3], (), 112, guessed_mark=True)
+    run(Linguist(LONG), sequence, (BEGIN, GERMAN, NO_TIMES))
+    assert sequence.tokens == LONG

@@ -10,8 +10,27 @@ from edge_runtime.errors import ModelDamaged, ModelMissing
 TOKENS = [
     "<unk>", "<s>", "</s>", "<<ST_1>>", "\u2581cr", "\u00e8", "me", "<0xE2>", "<0x82>", "<0xAC>",
     "\u2581", ".", "\u2581don", "'", "t", "\u2581\u2581a", "<0x20>", "...", "\u2581-",
+    "<0xE4><0xB8>", "<0xAD>",
 ]  # fmt: skip
-CR, E, ME, X1, X2, X3, SPACE, STOP, DON, APOSTROPHE, T, WIDE_A, BLANK, DOTS, DASH = range(4, 19)
+(
+    CR,
+    E,
+    ME,
+    X1,
+    X2,
+    X3,
+    SPACE,
+    STOP,
+    DON,
+    APOSTROPHE,
+    T,
+    WIDE_A,
+    BLANK,
+    DOTS,
+    DASH,
+    ZHONG_1,
+    ZHONG_2,
+) = range(4, 21)
 
 
 @pytest.fixture
@@ -28,8 +47,10 @@ def vocabulary() -> Vocabulary:
         ([CR, E, ME, SPACE, X1, X2, X3], "cr\u00e8me \u20ac"),
         ([1, CR, E, ME, 2, 0, 3], "cr\u00e8me"),
         ([DON, APOSTROPHE, T, STOP], "don't."),
-        ([CR, X1, X2], "cr\ufffd"),
+        ([CR, X1, X2], "cr"),  # a character that is not all there yet
+        ([CR, X1, X2, T], "cr\ufffdt"),
         ([CR, BLANK, T], "cr t"),
+        ([ZHONG_1, ZHONG_2], "\u4e2d"),
     ],
 )
 def test_text(vocabulary: Vocabulary, tokens: list[int], text: str) -> None:

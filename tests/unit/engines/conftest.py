@@ -1,4 +1,4 @@
-"""Models with made-up weights: a voice detector in every form it travels in, a tiny Moonshine."""
+"""Models with made-up weights: a voice detector in every form it travels in, others that speak."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edge_runtime.engines.recipe import MoonshineRecipe, SileroRecipe, load_recipe
+from edge_runtime.engines.recipe import (
+    Marks,
+    MoonshineRecipe,
+    SileroRecipe,
+    WhisperRecipe,
+    load_recipe,
+)
 from edge_runtime.engines.weights.base import moonshine_shapes
+from edge_runtime.engines.weights.whisper import whisper_shapes
 
 FILE = "silero_vad_16k_sequence.onnx"
 
@@ -173,6 +180,39 @@ def arrays(tiny) -> dict[str, np.ndarray]:
     made = {}
     for name, shape in moonshine_shapes(tiny.architecture).items():
         spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
+        made[name] = random.normal(0, spread, shape).astype(np.float32)
+    return made
+
+
+@pytest.fixture(scope="session")
+def whisper() -> WhisperRecipe:
+    """A model of the other family, with three languages, as small."""
+    recipe = load_recipe("whisper-base")
+    assert isinstance(recipe, WhisperRecipe)
+    small = msgspec.structs.replace(
+        recipe.architecture, encoder_layers=2, decoder_layers=3, width=24, heads=2, head_dim=12,
+        padded_head_dim=16, encoder_mlp=32, decoder_mlp=32, past=40, positions=48, vocabulary=128,
+        tokens=100, bos=90, eos=91, context=50, context_step=50,
+    )  # fmt: skip
+    marks = Marks(
+        no_speech=97, closing=(98,), suppressed=(3, 7, 90, 95, 96, 97), suppressed_first=(5, 91),
+        first_language=92, transcribe=95, translate=96,
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        recipe, architecture=small, marks=marks, languages=("en", "de", "zh"),
+        decoder_tiles=(1, 2), alignment_heads=((0, 1), (2, 0)),
+        buckets=msgspec.structs.replace(recipe.buckets, draft_tokens=(1, 16)),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def whisper_arrays(whisper) -> dict[str, np.ndarray]:
+    """Its weights, at random."""
+    random = np.random.default_rng(5)
+    made = {}
+    for name, shape in whisper_shapes(whisper.architecture).items():
+        spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
+        spread *= 4.0 if "decoder.embed_positions" in name else 1.0
         made[name] = random.normal(0, spread, shape).astype(np.float32)
     return made
 
