@@ -21,6 +21,7 @@ class DeviceMetrics:
             buckets=WAITS,
             registry=registry,
         )
+        self._of: dict[str, Histogram] = {}
         self._ties = Counter(
             "edge_runtime_near_ties",
             "Tokens whose lead over the second best is a matter of rounding",
@@ -81,7 +82,10 @@ class DeviceMetrics:
 
     def update(self, purpose: str, waits: int, ties: int) -> None:
         """In an update the host waited so often, and so many tokens might have been others."""
-        self._waits.labels(purpose).observe(waits)
+        of = self._of.get(purpose)
+        if of is None:
+            of = self._of[purpose] = self._waits.labels(purpose)
+        of.observe(waits)
         self._ties.inc(ties)
 
     def copied(self, kind: str, size: int) -> None:

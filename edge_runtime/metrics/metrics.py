@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -42,6 +43,10 @@ class Cost(Protocol):
     def bonus(self) -> int: ...
     @property
     def produced(self) -> int: ...
+
+
+_TOKENS = ("drafted", "accepted", "bonus", "produced")
+_Counted = tuple[Counter, list[tuple[str, Histogram]], list[tuple[str, Counter]]]
 
 
 class Metrics:
@@ -99,6 +104,7 @@ class Metrics:
             ["kind"],
             registry=registry,
         )
+        self._of = lru_cache(self._counted)
         self.device = DeviceMetrics(registry)
         self.batches = BatchMetrics(registry)
         self.dialects = DialectMetrics(registry)
@@ -192,12 +198,22 @@ class Metrics:
 
     def update(self, purpose: str, cost: Cost) -> None:
         """An update was decoded; `purpose` is "final", "speculative" or "partial"."""
-        self._updates.labels(purpose).inc()
         self.recent.decoded(purpose, cost.queue, cost.encode, cost.draft, cost.decode)
-        for stage in ("queue", "encode", "draft", "decode"):
-            self._stages.labels(purpose, stage).observe(getattr(cost, stage))
-        for kind in ("drafted", "accepted", "bonus", "produced"):
-            self._tokens.labels(kind).inc(getattr(cost, kind))
+        updates, stages, tokens = self._of(purpose)
+        updates.inc()
+        for stage, histogram in stages:
+            histogram.observe(getattr(cost, stage))
+        for kind, counter in tokens:
+            counter.inc(getattr(cost, kind))
+
+    def _counted(self, purpose: str) -> _Counted:
+        """What is counted of each update of a purpose, looked up once."""
+        stages, kinds = ("queue", "encode", "draft", "decode"), _TOKENS
+        return (
+            self._updates.labels(purpose),
+            [(stage, self._stages.labels(purpose, stage)) for stage in stages],
+            [(kind, self._tokens.labels(kind)) for kind in kinds],
+        )
 
     def conflict(self, count: int = 1) -> None:
         """So many texts contradicted words already sent as stable."""

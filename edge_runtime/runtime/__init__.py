@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 RING_SECONDS = 30
 """The least audio that is kept of each stream; twice the longest segment where that is more."""
 
-TYPICAL = 8 * RATE
+TYPICAL = 81 * RATE // 10
 """Samples of a row: a lane has memory for a batch of such ones."""
 
 RINGS = 4
@@ -185,7 +185,7 @@ class Runtime:
         Who holds on to a stream that is over then keeps nothing large.
         """
         self._decoder.forget()
-        del self._ears, self._rings
+        del self._ears, self._rings, self._turns
 
     # -- sessions
 
@@ -390,7 +390,8 @@ class Runtime:
                 self._give_up(stream, error)
             self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
-        self._commons.dispatch()
+        if self._turns.changed:
+            self._commons.dispatch()
 
     def _moved(self, said: str) -> None:
         """Everybody is told that another device works for them."""

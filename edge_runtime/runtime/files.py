@@ -13,7 +13,7 @@ from edge_runtime.device import Device
 from edge_runtime.engines.board import board
 from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.form import Form, form
-from edge_runtime.engines.plans import Wanted, find, warnings
+from edge_runtime.engines.plans import ROWS, Wanted, find, warnings
 from edge_runtime.engines.recipe import SpeechRecipe, TransducerRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant, command
@@ -168,11 +168,16 @@ class Finder:
         return Files(engine.folder, most, served)
 
     def _fitting(self, wanted: Wanted) -> Engine:
-        """One that takes all that is asked for, else, with a warning, one that will do."""
+        """One that takes all that is asked for, else, with a warning, one that will do.
+
+        Where nobody asked for so many rows, all there are will do.
+        """
         wish, will_do = (
             replace(wanted, rows=size.rows, samples=size.samples)
             for size in (self._size, self._least)
         )
+        if not self._computing.batch:
+            wish = replace(wish, rows=min(wish.rows, ROWS))
         recipe = self._recipe
         assert not isinstance(recipe, TransducerRecipe), "there are no engines of it"
         try:

@@ -124,8 +124,6 @@ def _ended(listening: asyncio.Task[None]) -> None:
 
 
 def _frames(session: Session) -> list[Samples]:
-    at = session.heard_samples
-    return [
-        session.ring.read(at + n * FRAME, at + (n + 1) * FRAME)
-        for n in range(min(session.due, CATCH_UP))
-    ]
+    at, count = session.heard_samples, min(session.due, CATCH_UP)
+    samples = session.ring.read(at, at + count * FRAME)
+    return [samples[n * FRAME : (n + 1) * FRAME] for n in range(count)]

@@ -40,6 +40,8 @@ class Turns:
         self, decoder: Decoder, streams: Mapping[str, Stream], metrics: BatchMetrics, page: int
     ) -> None:
         """Pages are of `page` bytes."""
+        self.changed = False
+        """Something is wanted, or not any more, since lanes were given work last."""
         self.journal: Journal | None = None
         """Told every event and what was decided: the same events give the same decisions."""
         self._decoder = decoder
@@ -87,6 +89,7 @@ class Turns:
         if wanted is None:
             if self._asked.pop(name, None) is not None:
                 self._tell(Withdrawn(now, name))
+                self.changed = True
             return
         samples = self._round(max(1, stream.session.samples(wanted)))
         asked = (wanted, samples)
@@ -96,6 +99,7 @@ class Turns:
             # What was more urgent came to an end otherwise: it must not hold up what is left.
             self._tell(Withdrawn(now, name))
         self._asked[name] = asked
+        self.changed = True
         since = stream.wanted_at
         assert since is not None
         self._tell(Asked(now, Wanted(name, wanted, samples, since, stream.served_at, stream.live)))
@@ -130,6 +134,7 @@ class Turns:
         Of these lanes so many may be at recordings. Gives until when a batch waits for more, if
         one does.
         """
+        self.changed = False
         while True:
             now = time.perf_counter()
             told = Lanes(self._lanes.at, lanes, rows, recordings)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.decode import family
 from edge_runtime.decode.runner import Audio, Runner
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
-from edge_runtime.errors import MemoryCapped
-from edge_runtime.runtime import decoder
+from edge_runtime.errors import DeviceError, MemoryCapped
 from edge_runtime.runtime.rings import Rings
 
 KINDS = ("raises", "nan", "memory")
@@ -50,18 +50,22 @@ def failing(plan: Plan) -> Iterator[None]:
     class Failing(Runner):
         """A lane that does its work, but for what the plan says."""
 
-        def run(self, updates: Sequence[Update], audio: Sequence[Audio]) -> list[Hypothesis]:
-            kind = plan.meets(updates[0])
-            if kind == "raises":
+        def rounds(
+            self,
+            updates: Sequence[Update],
+            audio: Sequence[Audio],
+            recalled: Callable[[], bool] = lambda: False,
+        ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+            kinds = {plan.meets(update) for update in updates}
+            if "raises" in kinds:
                 raise RuntimeError("injected: the engine raised")
-            if kind == "memory":
+            if "memory" in kinds:
                 raise MemoryCapped("injected: out of device memory", "Nothing: it is a drill.")
-            if kind != "nan":
-                return super().run(updates, audio)
-            with patch.object(self.lane, "answers", _nan(self.lane.answers)):
-                return super().run(updates, audio)
+            spoilt = _nan(self.lane.answers) if "nan" in kinds else self.lane.answers
+            with patch.object(self.lane, "answers", spoilt):
+                yield from super().rounds(updates, audio, recalled)
 
-    with patch.object(decoder, "Runner", Failing):
+    with patch.object(family, "Runner", Failing):
         yield
 
 

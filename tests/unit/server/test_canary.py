@@ -202,14 +202,14 @@ async def test_a_candidate_whose_updates_fail_is_rejected(
 ) -> None:
     name = calibrated(candidate=True).name
     server = await house(share=0.5, min_sessions=2, max_rejected_increase=1)
-    bad, real = server.runtime._trial.runtime.loaded.chain, Runner.run
+    bad, real = server.runtime._trial.runtime.loaded.chain, Runner.rounds
 
-    def run(self, *rest):
+    def rounds(self, *rest):
         if self.chain is bad:
             raise DeviceError("it does not compute", "Use another.")
         return real(self, *rest)
 
-    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr(Runner, "rounds", rounds)
     said = await texts(server, turn, 6)
     assert [bool(text) for text in said] == [True, False, True, False, True, True]
     told = (await health(server))["canary"]
