@@ -107,8 +107,8 @@ def _heard(chain: AnyChain, samples: int) -> NDArray[np.floating]:
 
 def _said(runner: AnyRunner, samples: int) -> NDArray[np.floating]:
     # It swells: what is even sounds the same backwards.
-    noise = np.random.default_rng(0).normal(0, 0.2, samples) * np.linspace(0, 1, samples)
-    noise = noise.astype(np.float32)
+    swelling = np.random.default_rng(0).normal(0, 0.2, samples) * np.linspace(0, 1, samples)
+    noise = swelling.astype(np.float32)
     if isinstance(runner, ChunkRunner):
         return runner.encoded(noise)
     tokens = tuple(token % runner.chain.shape.vocabulary for token in TOKENS)

@@ -9,6 +9,8 @@ import kaldi_native_fbank as knf
 import numpy as np
 import onnxruntime as ort
 
+from edge_runtime.engines.export.streaming.features import nemo
+
 Spoken = list[tuple[int, int]]
 """Encoded frame and token, one by one."""
 
@@ -65,3 +67,60 @@ def _open(folder: Path, part: str) -> ort.InferenceSession:
     options.intra_op_num_threads = 1
     (path,) = folder.glob(f"{part}*.onnx")
     return ort.InferenceSession(str(path), options)
+
+
+def nemo_features(audio: np.ndarray, bins: int = 128) -> np.ndarray:
+    """Features of a whole recording from its short-time spectrum, in float64."""
+    emphasised = np.concatenate([audio[:1], audio[1:] - np.float32(0.97) * audio[:-1]])
+    padded = np.pad(emphasised.astype(np.float64), 256)
+    window = np.zeros(512)
+    window[56:456] = np.hanning(400)
+    starts = range(0, len(audio) + 1, 160)
+    power = [np.abs(np.fft.rfft(padded[at : at + 512] * window)) ** 2 for at in starts]
+    return np.log(np.stack(power) @ nemo(bins).mel + 2.0**-24).astype(np.float32)
+
+
+def fastconformer(folder: Path, audio: np.ndarray, flush: int = 10560, symbols: int = 10) -> Spoken:
+    """What it says of `audio` and so much silence, nine frames of nothing before the first."""
+    encoder, decoder, joiner = (_open(folder, part) for part in ("encoder", "decoder", "joiner"))
+    notes = encoder.get_modelmeta().custom_metadata_map
+    shift, window = int(notes["chunk_shift"]), int(notes["window_size"])
+    chunks = -(-(len(audio) + flush) // (shift * 160))
+    silence = np.zeros(chunks * shift * 160 + 8000 - len(audio), np.float32)
+    features = nemo_features(np.concatenate([audio, silence]))
+    features = np.concatenate([np.zeros((window - shift, 128), np.float32), features])
+
+    def size(name: str) -> list[int]:
+        return [1, *(int(notes[f"{name}_dim{place}"]) for place in (1, 2, 3))]
+
+    states = [
+        np.zeros(size("cache_last_channel"), np.float32),
+        np.zeros(size("cache_last_time"), np.float32),
+        np.zeros(1, np.int64),
+    ]
+    blank = int(notes["vocab_size"])
+    recurrent = (int(notes["pred_rnn_layers"]), 1, int(notes["pred_hidden"]))
+    memory = [np.zeros(recurrent, np.float32) for _ in "hc"]
+    names = [each.name for each in encoder.get_inputs()]
+    asked = [each.name for each in decoder.get_inputs()]
+
+    def say(token: int, memory: list) -> list:
+        fed = [np.array([[token]], np.int32), np.array([1], np.int32), *memory]
+        return decoder.run(None, dict(zip(asked, fed, strict=True)))
+
+    said, _, *after = say(blank, memory)
+    spoken: Spoken = []
+    for chunk in range(chunks):
+        x = features[None, chunk * shift : chunk * shift + window].transpose(0, 2, 1)
+        fed = [x, np.array([window]), *states]
+        encoded, _, *states = encoder.run(None, dict(zip(names, fed, strict=True)))
+        for frame in range(encoded.shape[2]):
+            for _ in range(symbols):
+                inputs = {"encoder_outputs": encoded[:, :, frame : frame + 1],
+                          "decoder_outputs": said}  # fmt: skip
+                token = int(joiner.run(None, inputs)[0].argmax())
+                if token == blank:
+                    break
+                spoken.append((chunk * encoded.shape[2] + frame, token))
+                said, _, *after = say(token, after)
+    return spoken

@@ -107,7 +107,8 @@ class _Writer:
             fresh = g.op("Concat", older, fresh, axis=1)
         after["tokens"] = g.op("Where", g.unsqueeze(spoken, 1), fresh, row["tokens"])
         wide = g.unsqueeze(spoken, 1, 2)
-        for name in [each for each in row if each.startswith("recurrent_")]:
+        for number in range(len(self._model.predictor.states)):
+            name = f"recurrent_{number}"
             after[name] = g.op("Where", wide, row[f"{name}_after"], row[name])
         last_step = step + 1 == self._steps
         after |= {} if last_step else self._predict(after, f"predict{step}")

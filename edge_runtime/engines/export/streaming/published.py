@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +135,10 @@ def find(folder: Path, names: Iterable[str] | None = None) -> Transducer:
     """
     wanted = sorted(folder.glob("*.onnx")) if names is None else [folder / name for name in names]
     encoder = predictor = joiner = None
-    for path in wanted:
-        if path.suffix != ".onnx":
-            continue
-        file = read(path)
+    files = [read(path) for path in wanted if path.suffix == ".onnx"]
+    # One part may say what another one leaves open.
+    notes = {name: note for file in files for name, note in file.notes.items()}
+    for file in (replace(each, notes=notes | each.notes) for each in files):
         if any(tensor.dtype in _INTEGERS and len(tensor.shape) == 2 for tensor in file.inputs):
             predictor = _predictor(file)
         elif len(file.inputs) == 2 and len(file.outputs) == 1:

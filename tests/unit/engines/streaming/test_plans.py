@@ -1,0 +1,48 @@
+"""What is made of published transducers is what TensorRT reads and builds, in batches too."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge_runtime.device.tensorrt.logger import make_logger
+from edge_runtime.device.tensorrt.module import find_tensorrt
+from edge_runtime.engines.build.contract import Signature, Tensor
+from edge_runtime.engines.build.profiles import Range
+from edge_runtime.engines.build.tile import Work, build_tile, found, parse
+from tests.tiny import fastconformer, making, zipformer
+
+pytestmark = pytest.mark.usefixtures("needs_rtx")
+
+
+@pytest.mark.parametrize(
+    ("write", "built"),
+    # Unrolled loops take longest to build: one of the two shows it.
+    [(zipformer.write, ("encoder", "greedy")), (fastconformer.write, ("encoder",))],
+    ids=["zipformer", "fastconformer"],
+)
+def test_tensorrt_reads_and_builds_them(tmp_path, write, built):
+    _, graphs = making.exported(tmp_path, write)
+    work = Work(find_tensorrt("tensorrt_rtx"), 1 << 28)
+    api = work.tensorrt.api
+    for name in ("encoder", "greedy"):
+        said: list[str] = []
+        logger = make_logger(work.tensorrt, said.append, aloud=False)
+        path = graphs / f"{name}.onnx"
+        signature = _open(found(parse(api, api.Builder(logger), logger, path)))
+        tensors = [*signature.inputs.values(), *signature.outputs.values()]
+        assert all(each.dims[0] == "B" and "B" not in each.dims[1:] for each in tensors), said
+        if name in built:
+            plan = build_tile(work, path, signature, [{"B": Range(1, 1, 4)}])
+            assert len(bytes(plan)) > 100_000
+
+
+def _open(signature: Signature) -> Signature:
+    """With the batch as the one free dimension."""
+
+    def opened(tensors: dict) -> dict:
+        return {
+            name: Tensor(each.dtype, tuple("B" if size == -1 else size for size in each.dims))
+            for name, each in tensors.items()
+        }
+
+    return Signature(opened(signature.inputs), opened(signature.outputs))
