@@ -101,6 +101,8 @@ class Runner:
                 rows=len(updates),
             )
             yield {order[row]: decoding.result(row, spent) for row in done}
+        if left:  # what was staged must not change under it
+            lane.stream.synchronize()
 
     def warm(self) -> None:
         """Run the largest update there can be, and make the graphs that updates will want.

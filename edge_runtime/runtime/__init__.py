@@ -96,7 +96,7 @@ class Runtime:
         self._turns = Turns(
             self._decoder, self._streams, self.metrics.batches, config.computing.page_kb << 10
         )
-        self._touched: set[Stream] = set()
+        self._touched: dict[Stream, None] = {}
         self._later: asyncio.TimerHandle | None = None
         # Room for the longest segment that may wait, and for what comes meanwhile.
         ring = max(RING_SECONDS * RATE, 2 * size.samples)
@@ -290,13 +290,13 @@ class Runtime:
 
     def _stir(self, stream: Stream) -> None:
         """There is something new to hear of it, or something was asked for."""
-        self._touched.add(stream)
+        self._touched[stream] = None
         if self._hearing is not None:
             self._hearing.stir()
 
     def _settle(self, heard: Iterable[Stream] = ()) -> None:
         """Carry out what clients asked for, those too who wait while others are heard."""
-        touched, self._touched = self._touched.union(heard), set()
+        touched, self._touched = self._touched | dict.fromkeys(heard), {}
         for stream in touched:
             self._after(stream)
         self._commons.give_way()
@@ -416,7 +416,7 @@ class Runtime:
             self._ears.close(stream.slot)
             self._rings.close(stream.session.ring)
             self._turns.forget(stream)
-            self._touched.discard(stream)
+            self._touched.pop(stream, None)
             self._left.set()
         elif name in self._streams:
             self._turns.ask(stream)

@@ -35,7 +35,10 @@ class FakeDevice:
         self.closed = False
         self.size: Size | None = None
         """The largest batch it takes, where that is less than what is asked for."""
+        self.rows = 1
+        """The most that it decodes together."""
         self.ran: list[str] = []
+        self.batches: list[list[str]] = []
         self.made: list[tuple[tuple[int, ...], str]] = []
         self.held: set[str] = set()
         self.free = threading.Event()
@@ -77,10 +80,17 @@ class FakeRunner:
 
     def rounds(self, updates, audio, recalled=lambda: False) -> Iterator[dict[int, Hypothesis]]:
         device = self.chain.device
-        if device.held.intersection(each.session for each in updates):
-            assert device.free.wait(5)
+        sessions = [each.session for each in updates]
+        if device.held.intersection(sessions):
+            for _ in range(500):
+                if device.free.wait(0.01):
+                    break
+                if recalled():
+                    return
+            assert device.free.is_set()
         device.meet("run")
-        device.ran += [each.session for each in updates]
+        device.ran += sessions
+        device.batches.append(sessions)
         self.lane.stream.counters.copy("audio", 4 * sum(len(piece) for piece in audio[0]))
         self.lane.stream.counters.copy("results", 24)
         self.lane.graphs.use.hits += 2

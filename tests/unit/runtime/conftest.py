@@ -54,7 +54,7 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
             shape=SHAPE,
             device=device,
             dtype="float32",
-            rows=1,
+            rows=device.rows,
             buckets=lambda size: Buckets(),
             state=lambda rows, samples: 4 * rows * samples,
         )
@@ -65,11 +65,16 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
     def candidates(name: str) -> tuple[str, ...]:
         return tuple(devices) if name == "auto" else (name,)
 
+    runtimes: list[Runtime] = []
+
     def made(device: str = "auto", config: Config | None = None) -> Runtime:
-        return room.Runtime(config or Config(), device=device)
+        runtimes.append(room.Runtime(config or Config(), device=device))
+        return runtimes[-1]
 
     monkeypatch.setattr(load.Loader, "_on", on)
     monkeypatch.setattr(load, "candidates", candidates)
     monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: ears)
     monkeypatch.setattr(decoder, "make_runner", FakeRunner)
-    return made
+    yield made
+    for each in runtimes:
+        each._turns.scheduler.check_integrity()
