@@ -40,7 +40,7 @@ def test_json_tells_all_that_a_recipe_says(listed) -> None:
 
 
 def test_a_wide_terminal_has_a_line_a_model(listed) -> None:
-    lines = listed(catalogue.NARROW + 40)
+    lines = listed(catalogue.NARROW + 60)
     (line,) = [line for line in lines if line.startswith("moonshine-tiny-en")]
     for said in ("moonshine", "en", "re-encoding", "MIT", "absent", "72", "4.74", "2026-11-30"):
         assert said in line.split()
