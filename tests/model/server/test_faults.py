@@ -29,7 +29,7 @@ def model():
 
 
 async def test_faults_cost_one_session_at_most_and_leave_nothing_behind(monkeypatch):
-    monkeypatch.setattr(processes, "HANG", 1.0)
+    monkeypatch.setattr(processes, "HANG", 2.0)
     async with house(idle=1.0, blocked=1.0) as server:
         said = await spoken(server, main.clips(MANIFEST))
         assert [len(each.text.split()) > 4 for each in said] == [True] * 3
