@@ -43,8 +43,8 @@ class Heard:
     cpu: float | None = None
     clients: float = 0.0
     failed: list[str] = field(default_factory=list)
-    talks: list[float] = field(default_factory=list)
-    pauses: list[float] = field(default_factory=list)
+    rests: list[float] = field(default_factory=list)
+    """Seconds from the end of a clip to the beginning of the next one."""
     cut: bool = False
     """Ended by Ctrl-C: what was heard until then."""
 
@@ -98,6 +98,9 @@ async def together(
         while loop.time() < window[1] + TAIL:
             await asyncio.sleep(min(1.0, max(0.0, window[1] + TAIL - loop.time())))
             page = await asyncio.to_thread(server.scrape)
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises: a client never ends by itself
             heard.level = max(heard.level, int(page.value("edge_runtime_load_level") or 0))
             step()
     elapsed, now = loop.time() - began, server.cpu()
@@ -115,6 +118,19 @@ async def _tasks() -> AsyncIterator[list[asyncio.Task[None]]]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def turns(
+    clips: Sequence[Clip], rests: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How long is spoken in each clip, and how long is not until the next one."""
+    rest = sum(rests) / len(rests) if rests else 0.0
+    spans = [(clip, span) for clip in clips if (span := energy.speech(clip.pcm)) is not None]
+    talks = tuple(span.close - span.onset for _, span in spans)
+    pauses = tuple(
+        max(0.1, clip.seconds - talk + rest) for (clip, _), talk in zip(spans, talks, strict=True)
+    )
+    return talks, pauses
 
 
 class _Client:
@@ -149,10 +165,13 @@ class _Client:
         try:
             await play(self._url, clip.name, clip.pcm, Playing(), arrivals.append)
         except (EdgeRuntimeError, OSError) as error:
+            # Refused or cut off: it waited for nothing.
             self._heard.failed.append(str(error))
             await asyncio.sleep(1.0)
-            return
-        finally:
+        except asyncio.CancelledError:  # played to the end of the time
+            self._note(clip, began, arrivals, clock() - began)
+            raise
+        else:
             self._note(clip, began, arrivals, clock() - began)
 
     def _note(self, clip: Clip, began: float, arrivals: list[Arrival], took: float) -> None:
@@ -173,5 +192,5 @@ class _Client:
         first = latency.first_partial_after(take, voiced.onset)
         if first is not None:
             self._heard.firsts.append(1000 * first)
-        self._heard.talks.append(span.close - span.onset)
-        self._heard.pauses.append(max(0.1, took - span.close + span.onset))
+        if over:
+            self._heard.rests.append(max(0.0, took - clip.seconds))

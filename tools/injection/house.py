@@ -64,8 +64,13 @@ class House:
         return session
 
     async def say(self, pcm: bytes, **start: Any) -> tuple[list[dict[str, Any]], int | None]:
-        """All of it, unpaced, then `stop`; gives every event and how the socket closed."""
+        """All of it, unpaced, then `stop`; gives every event and how the socket closed.
+
+        Decoded for its own sake, whoever said the same before.
+        """
         socket = await self.connect(**start)
+        ready = await socket.receive_json()
+        self.plan.watched.add(self.stream(ready["resume"]).name)
         async with told(socket) as events:
             await send(socket, pcm)
             await socket.send_json({"type": "stop"})

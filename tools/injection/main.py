@@ -68,6 +68,7 @@ async def run(
             if counts.get(kind):
                 began = time.monotonic()
                 found.append(await drill(server, kind, counts[kind], said, seed, at_once))
+                server.plan.watched.clear()
                 _tell(log, found[-1], time.monotonic() - began)
     for kind in processes.PROCESSES:
         if counts.get(kind):

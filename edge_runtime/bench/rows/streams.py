@@ -11,27 +11,36 @@ from pathlib import Path
 from typing import Any
 
 from edge_runtime.bench.bench import Bench
-from edge_runtime.bench.capacity import Foretold, largest, predict
-from edge_runtime.bench.costs import Costs, costs
+from edge_runtime.bench.capacity import Foretold, largest, predict, record
+from edge_runtime.bench.costs import Costs, Spent, costs
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.bench.server import Server
-from edge_runtime.bench.together import SETTLE, TAIL, Heard, together
+from edge_runtime.bench.together import SETTLE, TAIL, Heard, together, turns
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.runtime.ladder import STEPS
+
+FEW = 4
+"""Streams that tell what each one more costs besides its updates."""
+
+GROWTH = 1.25
+"""From a number that held to the next one that is tried, as long as none did not."""
+
+NEAR = 0.05
+"""Part of the number that the search leaves open: a minute tells it no better."""
 
 
 def measure(bench: Bench) -> None:
     """Adds `streams`, `streams.predicted`, `streams.off`, and `streams.N.*` of each number.
 
-    One stream alone tells the costs; what they foretell is in the log before the first number
-    is measured. Without `auto`, that of `--streams` is the only one.
+    One stream alone and a few together tell the costs; what they foretell is in the log before
+    another number is measured. Without `auto`, that of `--streams` is the only one.
     """
     crowd = bench.options.crowd
     clips = bench.some(bench.manifest.clean)
     log = Log(crowd.log)
     with bench.server("--max-sessions", str(crowd.most)) as server:
         run = _Run(bench, server, clips, log)
-        alone, spent = run.alone()
+        spent = run.costs()
         if bench.interrupted():
             return
         if spent is None:
@@ -42,11 +51,11 @@ def measure(bench: Bench) -> None:
         wanted = 0 if crowd.auto else bench.options.streams
         foretold = _foretold(spent, crowd.limit, crowd.most, wanted)
         log.write("prediction", **foretold, costs=asdict(spent))
-        bench.add("streams.predicted", "streams foretold from the cost of one", foretold["streams"])
+        bench.add("streams.predicted", "streams foretold from the cost of few", foretold["streams"])
         if wanted:
             run.number(wanted)
         else:
-            run.search(alone, foretold["streams"])
+            run.search(foretold["streams"])
 
 
 def _foretold(spent: Costs, limit: float, most: int, wanted: int) -> dict[str, Any]:
@@ -64,7 +73,7 @@ def _foretold(spent: Costs, limit: float, most: int, wanted: int) -> dict[str, A
     return {
         "streams": found,
         "limit_ms": limit,
-        "expected": [asdict(tried[streams]) for streams in sorted(tried)],
+        "expected": [record(tried[streams]) for streams in sorted(tried)],
     }
 
 
@@ -99,41 +108,64 @@ class _Run:
         self._server = server
         self._clips = clips
         self._log = log
+        self._heard: dict[int, Heard] = {}
+        self._spent: dict[int, Spent] = {}
 
-    def alone(self) -> tuple[Heard, Costs | None]:
-        """One stream, and what it costs; nothing where it was interrupted too early."""
-        before, used = self._server.scrape(), self._server.cpu()
-        heard = self.number(1)
-        grown, now = self._server.scrape() - before, self._server.cpu()
-        if not heard.finals:
-            return heard, None
-        cpu = 0.0
-        if used is not None and now is not None:
-            cpu = now - used + heard.clients * (SETTLE + heard.seconds + TAIL)
-        spent = costs(grown, cpu, [wait / 1000 for wait in heard.finals], heard.talks, heard.pauses)
+    def costs(self) -> Costs | None:
+        """What one stream takes and a few do; nothing where it was interrupted too early."""
+        alone = self.number(1)
+        if not alone.finals or self._bench.interrupted():
+            return None
+        heard = [alone]
+        few = min(FEW, self._bench.options.crowd.most)
+        if alone.level == 0 and few > 1:
+            heard.append(self.number(few))
+        if heard[-1].level or not heard[-1].finals:  # more than it keeps up with: costs stretch
+            del heard[1:]
         health = self._server.health()
-        return heard, replace(
+        talks, pauses = turns(self._clips, [pause for each in heard for pause in each.rests])
+        spent = costs(
+            [self._spent[each.streams] for each in heard],
+            [wait / 1000 for each in heard for wait in each.finals],
+            talks,
+            pauses,
+            on_cpu=health.get("device", "cpu") == "cpu",
+        )
+        return replace(
             spent,
             lanes=int((health.get("load") or {}).get("lanes") or 1),
             cores=os.cpu_count() or 1,
-            on_cpu=health.get("device", "cpu") == "cpu",
         )
 
     def number(self, streams: int) -> Heard:
         """So many, for as long as was asked; into the log and the figures."""
         bench = self._bench
+        if streams in self._heard:
+            return self._heard[streams]
         heard = Heard(streams, bench.options.crowd.seconds)
         label = f"{streams} stream{'s' if streams > 1 else ''}"
+        before = self._server.scrape()
         with bench.bar(label, round(SETTLE + heard.seconds + TAIL)) as step:
             bench.run(together(self._server, self._clips, heard, step))
+        grown = self._server.scrape() - before
+        seconds = SETTLE + heard.seconds + TAIL
+        self._spent[streams] = Spent(
+            streams, seconds, grown, seconds * (heard.cpu or 0.0), seconds * heard.clients
+        )
+        self._heard[streams] = heard
         heard.cut = bench.interrupted()
         limit = bench.options.crowd.limit
-        self._log.write("measured", **heard.record(), held=heard.holds(limit) and not heard.cut)
+        self._log.write(
+            "measured",
+            **heard.record(),
+            lanes=self._spent[streams].lanes / seconds,
+            held=heard.holds(limit) and not heard.cut,
+        )
         _add(bench, heard)
         return heard
 
-    def search(self, alone: Heard, foretold: int) -> None:
-        """Find the most that hold, and compare."""
+    def search(self, foretold: int) -> None:
+        """Find the most that hold, from what was foretold on, and compare."""
         bench, crowd = self._bench, self._bench.options.crowd
         best = 0
 
@@ -141,12 +173,12 @@ class _Run:
             nonlocal best
             if bench.interrupted():
                 return False
-            heard = alone if streams == 1 else self.number(streams)
+            heard = self.number(streams)
             held = heard.holds(crowd.limit) and not heard.cut
             best = max(best, streams * held)
             return held
 
-        largest(holds, crowd.most, self._told)
+        largest(holds, crowd.most, self._told, first=max(1, foretold), growth=GROWTH, near=NEAR)
         cut = ", interrupted: at least" if bench.interrupted() else ""
         bench.add(
             "streams",

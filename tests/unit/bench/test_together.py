@@ -12,6 +12,7 @@ from rich.console import Console
 from edge_runtime import events
 from edge_runtime.bench import together
 from edge_runtime.bench.bench import Bench, Crowd, Options, progress
+from edge_runtime.bench.capacity import Foretold
 from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.rows import measure, streams
 from edge_runtime.bench.scrape import Scrape
@@ -53,7 +54,7 @@ async def test_finals_in_time_those_that_never_came_and_who_was_refused_are_told
             await asyncio.sleep(0.3)
             watch(said.partial(0.15, "", "One"))
             watch(said.final(0.3, "One."))
-            watch(Arrival(0.31, events.Closed(reason="stop")))
+            watch(Arrival(0.31, events.Closed(reason="stop", audio_seconds=0.3)))
             return Take(name, 0.3, ())
         return await asyncio.sleep(9)
 
@@ -67,11 +68,17 @@ async def test_finals_in_time_those_that_never_came_and_who_was_refused_are_told
     assert heard.late == len(heard.finals) - len(on_time)
     assert heard.late >= 1
     assert max(heard.finals) > 300
+    assert min(heard.finals) > 0  # who was refused waited for nothing
     assert heard.failed == ["the server said: full. Wait."]
     assert heard.level == 2
     assert heard.cpu is None
     assert steps
     assert not heard.holds(1e9)
+
+
+def foretold_up_to(most):
+    """A prediction that so many hold."""
+    return lambda spent, streams: Foretold(streams, 0.6 if streams <= most else 1.2, 0, 1.0)
 
 
 def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_after(
@@ -83,9 +90,10 @@ def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_afte
     async def fake(server, clips, heard, step, seed=1):
         seen.append([json.loads(line)["kind"] for line in log.read_text().splitlines()])
         heard.finals += [600.0 if heard.streams <= 5 else 1200.0] * 20
-        heard.talks, heard.pauses = [5.0], [1.0]
+        heard.rests = [1.0]
 
     monkeypatch.setattr(streams, "together", fake)
+    monkeypatch.setattr(streams, "predict", foretold_up_to(6))
     options = Options(crowd=Crowd(auto=True, most=64, log=log))
     bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
 
@@ -98,16 +106,17 @@ def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_afte
     measure(bench, ["streams"], lambda name: None)
     assert bench.failed == {}
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert seen[1] == ["measured", "prediction"]
-    assert [each["streams"] for each in lines if each["kind"] == "measured"] == [1, 2, 4, 8, 6, 5]
+    assert seen[2] == ["measured", "measured", "prediction"]
+    assert [each["streams"] for each in lines if each["kind"] == "measured"] == [1, 4, 6, 5]
     assert [each["held"] for each in lines if each["kind"] == "measured"] == [
-        True, True, True, False, False, True,
+        True, True, False, True,
     ]  # fmt: skip
-    assert lines[1]["costs"]["lanes"] == 3
+    assert lines[2]["costs"]["lanes"] == 3
+    assert lines[2]["expected"][-1] == {"streams": 8, "final.p95": 1200.0, "level": 0, "lanes": 1.0}
     assert bench.figures.value("streams") == 5
-    foretold = bench.figures.value("streams.predicted")
-    assert bench.figures.value("streams.off") == pytest.approx(100 * abs(foretold - 5) / 5)
-    assert bench.figures.value("streams.8.final.p95") == pytest.approx(1200)
+    assert bench.figures.value("streams.predicted") == 6
+    assert bench.figures.value("streams.off") == pytest.approx(20)
+    assert bench.figures.value("streams.6.final.p95") == pytest.approx(1200)
     assert lines[-1]["kind"] == "result"
 
 
@@ -116,18 +125,19 @@ def test_what_held_before_ctrl_c_is_kept(monkeypatch, house, clip, tmp_path):
 
     async def fake(server, clips, heard, step, seed=1):
         heard.finals += [600.0] * 3
-        heard.talks, heard.pauses = [5.0], [1.0]
-        if heard.streams == 4:
+        heard.rests = [1.0]
+        if heard.streams == 5:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(streams, "together", fake)
+    monkeypatch.setattr(streams, "predict", foretold_up_to(4))
     options = Options(crowd=Crowd(auto=True, log=log))
     bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
     bench.server = lambda *_: contextlib.nullcontext(house)
     measure(bench, ["streams"], lambda name: None)
     assert bench.interrupted()
-    assert bench.figures.value("streams") == 2
+    assert bench.figures.value("streams") == 4
     assert "interrupted" in bench.figures.get("streams").note
     assert bench.figures.get("streams.off") is None
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert (lines[-1]["streams"], lines[-1]["cut"], lines[-1]["held"]) == (4, True, False)
+    assert (lines[-1]["streams"], lines[-1]["cut"], lines[-1]["held"]) == (5, True, False)
