@@ -26,7 +26,7 @@ class Breaker:
         self._worked = at
 
     def failed(self, at: float, session: str) -> bool:
-        """An update of that session failed; whether that was once too often.
+        """An update of that session failed; whether that was once too often. Then it counts anew.
 
         A session that fails alone, while others go well, is no fault of the device.
         """
@@ -37,11 +37,13 @@ class Breaker:
         if len(self._failed) < self._settings.failures:
             return False
         alone = len({name for _, name in self._failed}) == 1
-        return at - first <= self._settings.failure_seconds and not (alone and self._worked > first)
+        if at - first > self._settings.failure_seconds or (alone and self._worked > first):
+            return False
+        self._failed.clear()
+        return True
 
     def pause(self) -> float:
         """Seconds until it is tried, from now on; each time twice as many."""
-        self._failed.clear()
         seconds = self._settings.retry_seconds * 2.0**self._pauses
         self._pauses += seconds < LONGEST
         return min(seconds, max(LONGEST, self._settings.retry_seconds))

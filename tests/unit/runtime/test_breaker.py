@@ -42,8 +42,6 @@ def test_pauses_grow_and_begin_anew_once_it_worked_for_long() -> None:
     assert breaker.pause() == 60
 
 
-def test_failures_from_before_a_pause_do_not_count() -> None:
+def test_failures_count_anew_once_they_were_too_many() -> None:
     breaker = Breaker(SETTINGS)
-    assert [breaker.failed(0, "s1") for _ in range(3)][-1]
-    breaker.pause()
-    assert not breaker.failed(1, "s1")
+    assert [breaker.failed(0, "s1") for _ in range(6)] == [False, False, True] * 2
