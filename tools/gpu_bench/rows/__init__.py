@@ -13,6 +13,7 @@ from gpu_bench.rows import (
     passes,
     peer,
     silence,
+    sockets,
     start,
     streamed,
     streams,
@@ -32,6 +33,7 @@ ROWS: dict[str, Measure] = {
     "streamed": streamed.measure,
     "batches": batches.measure,
     "streams": streams.measure,
+    "sockets": sockets.measure,
     "peer": peer.measure,
     "floors": floors.measure,
     "table": variants.measure,
@@ -41,7 +43,7 @@ ROWS: dict[str, Measure] = {
 }
 
 ON_CPU = ("tokens", "wer", "passes", "update", "streamed")
-WHEN_NAMED = ("batches", "streams", "silence")
+WHEN_NAMED = ("batches", "streams", "sockets", "silence")
 """Rows that take minutes."""
 ALL = "all"
 """Named instead of rows: every one, those that take minutes as well."""
