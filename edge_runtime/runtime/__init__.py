@@ -381,7 +381,7 @@ class Runtime:
                 self._give_up(stream, result)
         else:
             stream.relieved()
-            self.metrics.models.update(self.model, result.cost.busy)
+            self.metrics.models.update(self.model, result.cost.share)
             self._crowd.spent(stream, result)
             try:
                 stream.put(session.accept(result))

@@ -53,7 +53,7 @@ class Crowd:
         """A lane has worked for `stream`; recordings wait for those who speak, and do not count."""
         if stream.live:
             partial = hypothesis.update.purpose is Purpose.PARTIAL
-            self._ladder.spent(time.monotonic(), hypothesis.cost.busy, partial=partial)
+            self._ladder.spent(time.monotonic(), hypothesis.cost.share, partial=partial)
 
     def look(self, streams: Iterable[Stream], lanes: int) -> list[WarningEvent]:
         """What everybody is told, if another step is in force from now on."""
