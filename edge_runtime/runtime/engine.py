@@ -164,9 +164,9 @@ class Engine:
                     (task := left.pop(row), _after(result, began - task.wanted))
                     for row, result in done.items()
                 ]
-                self._through[lane] += not left
                 if results:
                     self._deliver(Delivery(batch, results, free=not left))
+                self._through[lane] += not left
         except EdgeRuntimeError as error:
             _log.error("%s failed: %s", _named(left), error)
             failed = error
@@ -174,8 +174,8 @@ class Engine:
             _log.exception("%s failed", _named(left))
             failed = DeviceError(f"an update failed: {error!r}", "Please report this.")
         if left:
-            self._through[lane] += 1
             self._deliver(Delivery(batch, [(task, failed) for task in left.values()], free=True))
+            self._through[lane] += 1
 
     def _prove(self, lane: int, runner: AnyRunner, since: Sequence[int]) -> None:
         """Come through with a little silence, unless there was work meanwhile."""

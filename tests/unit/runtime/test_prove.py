@@ -68,7 +68,7 @@ def test_work_is_proof_enough(engine) -> None:
     before = running.through
     running.submit(Batch(task("s1")))
     running.results.get(timeout=2)
-    assert running.proven(before)
+    assert proven(running, before)
     assert device.ran == ["s1"]
 
 
@@ -93,7 +93,7 @@ def test_an_update_that_fails_comes_through(engine) -> None:
     before = running.through
     running.submit(Batch(task("s1")))
     running.results.get(timeout=2)
-    assert running.proven(before)
+    assert proven(running, before)
 
 
 async def test_a_runtime_proves_itself(make) -> None:
