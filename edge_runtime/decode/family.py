@@ -11,14 +11,16 @@ import msgspec
 
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.runner import ChunkRunner
+from edge_runtime.decode.growing.chain import GrowingChain
+from edge_runtime.decode.growing.runner import GrowingRunner
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.shape import FILE
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.device.base import Device
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
-AnyChain = Chain | ChunkChain
-AnyRunner = Runner | ChunkRunner
+AnyChain = Chain | ChunkChain | GrowingChain
+AnyRunner = Runner | ChunkRunner | GrowingRunner
 
 
 class _Kind(msgspec.Struct):
@@ -37,9 +39,13 @@ def open_chain(device: Device, folder: Path) -> AnyChain:
         raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
     except msgspec.MsgspecError as error:
         raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
+    if kind == "growing":
+        return GrowingChain(device, folder)
     return ChunkChain(device, folder) if kind else Chain(device, folder)
 
 
 def make_runner(chain: AnyChain, size: Size) -> AnyRunner:
     """A lane of the chain; raises `DeviceError` where memory is short."""
+    if isinstance(chain, GrowingChain):
+        return GrowingRunner(chain, size)
     return ChunkRunner(chain, size) if isinstance(chain, ChunkChain) else Runner(chain, size)

@@ -10,6 +10,7 @@ import msgspec
 from edge_runtime.config import Config
 from edge_runtime.decode import align, guards
 from edge_runtime.decode.chunked.shape import ChunkShape
+from edge_runtime.decode.growing.shape import GrowingShape
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
@@ -24,7 +25,7 @@ _BEARABLE = (None, "loop", "logprob")
 class Model:
     """What a session must know of the model that decodes its audio."""
 
-    shape: ModelShape | ChunkShape
+    shape: ModelShape | ChunkShape | GrowingShape
     vocabulary: Vocabulary
     latin: bool = True
 

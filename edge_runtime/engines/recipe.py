@@ -382,10 +382,22 @@ class TransducerRecipe(Recipe, frozen=True, kw_only=True, tag="transducer"):
         }
 
 
+class MoonshineStreamingRecipe(Recipe, frozen=True, kw_only=True, tag="moonshine-streaming"):
+    """A Moonshine v2 in the five programs it is published in, whose description says the rest."""
+
+    tokens_per_second: Annotated[float, msgspec.Meta(gt=0)]
+
+    def _graph_content(self) -> dict[str, object]:
+        return {"tokens_per_second": self.tokens_per_second}
+
+
 TiledRecipe = MoonshineRecipe | WhisperRecipe
 """The families whose encoder and decoder are tiles, which plans can be built of."""
 
-SpeechRecipe = TiledRecipe | TransducerRecipe
+StreamingRecipe = TransducerRecipe | MoonshineStreamingRecipe
+"""Those that stream: they run as they are published."""
+
+SpeechRecipe = TiledRecipe | StreamingRecipe
 """Those that turn speech into text."""
 
 AnyRecipe = SpeechRecipe | SileroRecipe

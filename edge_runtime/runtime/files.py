@@ -14,7 +14,7 @@ from edge_runtime.engines.board import board
 from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.form import Form, form
 from edge_runtime.engines.plans import ROWS, Wanted, find, warnings
-from edge_runtime.engines.recipe import SpeechRecipe, TransducerRecipe
+from edge_runtime.engines.recipe import SpeechRecipe, StreamingRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant, command
 from edge_runtime.errors import (
@@ -107,7 +107,7 @@ class Finder:
     def _form(self, full: str) -> Form:
         if self._trial is not None:
             return Form(INT8, self._trial)
-        if isinstance(self._recipe, TransducerRecipe):
+        if isinstance(self._recipe, StreamingRecipe):
             return Form("fp32")  # as published: its exporter chose
         return form(self._store, self._recipe, self._computing.precision, full)
 
@@ -136,7 +136,7 @@ class Finder:
 
     def _engine(self, device: Device) -> Files:
         """Of those that TensorRT runs."""
-        if isinstance(self._recipe, TransducerRecipe):
+        if isinstance(self._recipe, StreamingRecipe):
             raise EngineMismatch(
                 f"{self._recipe.name} has no engine: it runs as it is published",
                 "Use --device onnx-cuda, onnx-tensorrt or cpu.",
@@ -179,7 +179,7 @@ class Finder:
         if not self._computing.batch:
             wish = replace(wish, rows=min(wish.rows, ROWS))
         recipe = self._recipe
-        assert not isinstance(recipe, TransducerRecipe), "there are no engines of it"
+        assert not isinstance(recipe, StreamingRecipe), "there are no engines of it"
         try:
             return find(self._store, recipe, wish)
         except (EngineMismatch, ModelDamaged) as error:

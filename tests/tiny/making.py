@@ -8,7 +8,14 @@ from pathlib import Path
 import msgspec
 
 from edge_runtime.engines.export import export
-from edge_runtime.engines.recipe import HubSource, SourceFile, Sources, TransducerRecipe
+from edge_runtime.engines.recipe import (
+    AnyRecipe,
+    HubSource,
+    MoonshineStreamingRecipe,
+    SourceFile,
+    Sources,
+    TransducerRecipe,
+)
 from edge_runtime.engines.store import Store
 
 
@@ -43,13 +50,34 @@ def stored(root: Path, write: Callable[[Path], None]) -> Path:
     return path
 
 
-def exported(place: Path, write: Callable[[Path], None], symbols: int = 1) -> tuple[Path, Path]:
+def growing(folder: Path) -> MoonshineStreamingRecipe:
+    """A recipe for the five programs in `folder`."""
+    files = tuple(SourceFile(name=path.name) for path in sorted(folder.iterdir()))
+    return MoonshineStreamingRecipe(
+        name="tiny-growing",
+        title="A small one",
+        publisher="Nobody",
+        languages=("en",),
+        licence="MIT",
+        streaming="true streaming",
+        sources=Sources(hub=HubSource(reader="onnx", repo="no/body", revision="main", files=files)),
+        tokens_per_second=6.5,
+    )
+
+
+def exported(
+    place: Path,
+    write: Callable[[Path], None],
+    symbols: int = 1,
+    recipe: Callable[[Path], AnyRecipe] | None = None,
+) -> tuple[Path, Path]:
     """What `write` publishes, and the graphs of it, each in a folder in `place`."""
     published, graphs = place / "published", place / "graphs"
     published.mkdir()
     graphs.mkdir()
     write(published)
-    export(transducer(published, symbols), published, graphs)
+    told = recipe(published) if recipe else transducer(published, symbols)
+    export(told, published, graphs)
     return published, graphs
 
 

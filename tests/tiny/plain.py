@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,36 @@ def fastconformer(folder: Path, audio: np.ndarray, flush: int = 10560, symbols: 
                 spoken.append((chunk * encoded.shape[2] + frame, token))
                 said, _, *after = say(token, after)
     return spoken
+
+
+def moonshine(folder: Path, audio: np.ndarray, limit: int) -> list[int]:
+    """The greedy text of whole audio: one window over all features, one token at a time."""
+    told = json.loads((folder / "streaming_config.json").read_text())
+    front, encoder, adapter, cross, decoder = (
+        _open(folder, part) for part in ("frontend", "encoder", "adapter", "cross_kv", "decoder_kv")
+    )
+    states = {
+        "sample_buffer": np.zeros((1, 79), np.float32),
+        "sample_len": np.zeros(1, np.int64),
+        "conv1_buffer": np.zeros((1, told["d_model_frontend"], 4), np.float32),
+        "conv2_buffer": np.zeros((1, told["c1"], 4), np.float32),
+        "frame_count": np.zeros(1, np.int64),
+    }
+    whole = np.pad(audio, (0, -len(audio) % 1280))
+    features = front.run(["features"], {"audio_chunk": whole[None], **states})[0]
+    encoded = encoder.run(None, {"features": features})[0]
+    memory = adapter.run(None, {"encoded": encoded, "pos_offset": np.zeros(1, np.int64)})[0]
+    keys, values = cross.run(None, {"memory": memory})
+    size = (told["depth"], 1, told["nheads"], 0, told["head_dim"])
+    past = [np.zeros(size, np.float32) for _ in "kv"]
+    tokens = [told["bos_id"]]
+    while len(tokens) <= limit:
+        logits, *past = decoder.run(
+            ["logits", "out_k_self", "out_v_self"],
+            {"token": np.array([[tokens[-1]]], np.int64), "k_self": past[0], "v_self": past[1],
+             "out_k_cross": keys, "out_v_cross": values},
+        )  # fmt: skip
+        tokens.append(int(logits[0, -1].argmax()))
+        if tokens[-1] == told["eos_id"]:
+            return tokens[1:-1]
+    return tokens[1:]

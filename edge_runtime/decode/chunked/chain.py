@@ -10,7 +10,7 @@ import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.chunked.shape import load_chunk_shape
-from edge_runtime.decode.chunked.states import Half, States
+from edge_runtime.decode.chunked.states import Half, Kept, States
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
 from edge_runtime.errors import DeviceError
@@ -29,7 +29,7 @@ class ChunkChain:
         self.encoder = device.load(folder / f"encoder{device.suffix}")
         self.greedy = device.load(folder / f"greedy{device.suffix}")
         self.dtype = self.encoder.outputs["encoded"].dtype
-        self.states = States(device, self.shape)
+        self.states = States(lambda: Kept(device, self.shape))
         self.start = self._start()
 
     @property

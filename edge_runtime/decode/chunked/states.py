@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -88,8 +90,8 @@ class Kept:
     `halves` are read and written in turn, `turn` is the one that holds. Hold `lock` to go on.
     """
 
-    def __init__(self, halves: tuple[Half, Half]) -> None:
-        self.halves = halves
+    def __init__(self, device: Device, shape: ChunkShape) -> None:
+        self.halves = (Half(device, shape), Half(device, shape))
         self.lock = threading.Lock()
         self.begin(0)
 
@@ -100,26 +102,39 @@ class Kept:
         self.text = Text()
 
 
-class States:
+class Slot(Protocol):
+    """What is kept of one stream: hold `lock` to go on with it."""
+
+    lock: threading.Lock
+
+    def begin(self, base: int) -> None:
+        """Forget everything: sample 0 is sample `base` of the session."""
+        ...
+
+
+Each = TypeVar("Each", bound=Slot)
+
+
+class States(Generic[Each]):
     """The streams of one model on one device, for all its lanes.
 
     A stream's state follows from its audio, so that what is not here is computed again: whoever
     waited longest makes room.
     """
 
-    def __init__(self, device: Device, shape: ChunkShape, most: int = MOST) -> None:
-        self._device = device
-        self._shape = shape
+    def __init__(self, make: Callable[[], Each], most: int = MOST) -> None:
+        """`make` gives memory for one more stream."""
+        self._make = make
         self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, Kept] = OrderedDict()
-        self._free: list[Kept] = []
+        self._kept: OrderedDict[Key, Each] = OrderedDict()
+        self._free: list[Each] = []
         self._made = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def take(self, key: Key, base: int) -> Kept:
+    def take(self, key: Key, base: int) -> Each:
         """The stream of that key, its lock held; a fresh one from `base` on where there is none.
 
         Waits for another lane that is at the same stream.
@@ -138,11 +153,11 @@ class States:
                     return kept
             kept.lock.release()  # it came to its end meanwhile
 
-    def release(self, kept: Kept) -> None:
+    def release(self, kept: Each) -> None:
         """Let others go on with it."""
         kept.lock.release()
 
-    def drop(self, key: Key, kept: Kept) -> None:
+    def drop(self, key: Key, kept: Each) -> None:
         """The stream is over: its pages are free. Its lock is held, and released."""
         with self._lock:
             if self._kept.get(key) is kept:
@@ -156,7 +171,7 @@ class States:
             everyone = [*self._kept.values(), *self._free]
             assert len({id(kept) for kept in everyone}) == len(everyone) == self._made
 
-    def _fresh(self) -> Kept:
+    def _fresh(self) -> Each:
         """One that nobody uses, its lock held."""
         for free in self._free:
             # Somebody may be about to see that it is not what he waited for.
@@ -170,6 +185,6 @@ class States:
                     return kept
         # More than `most` only where all of them are being worked on.
         self._made += 1
-        made = Kept((Half(self._device, self._shape), Half(self._device, self._shape)))
+        made = self._make()
         made.lock.acquire()
         return made

@@ -16,6 +16,7 @@ from edge_runtime.engines.export.graph import GraphWriter
 from edge_runtime.engines.recipe import (
     AnyRecipe,
     MoonshineRecipe,
+    MoonshineStreamingRecipe,
     SileroRecipe,
     TiledRecipe,
     TransducerRecipe,
@@ -45,6 +46,11 @@ def export(
     if precision not in PRECISIONS:
         raise RecipeError(f"unknown precision {precision!r}", "Use fp32 or fp16.")
     dtype = PRECISIONS[precision]
+    if isinstance(recipe, MoonshineStreamingRecipe):
+        from edge_runtime.engines.export.streaming import moonshine as growing
+
+        growing.export(recipe, weights, out, progress)
+        return
     if isinstance(recipe, TransducerRecipe):
         from edge_runtime.engines.export.streaming import transducer
 

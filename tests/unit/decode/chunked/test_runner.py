@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.runner import ChunkRunner
-from edge_runtime.decode.chunked.states import States
+from edge_runtime.decode.chunked.states import Kept, States
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
@@ -155,7 +155,7 @@ def test_a_stream_knows_nothing_of_another_one(runner, audio):
 
 def test_a_state_that_had_to_go_is_computed_again(folders, runner, audio):
     few = ChunkRunner(ChunkChain(OnnxDevice(), folders[1]), Size(1, 20 * RATE))
-    few.chain.states = States(few.chain.device, few.chain.shape, most=1)
+    few.chain.states = States(lambda: Kept(few.chain.device, few.chain.shape), most=1)
     wanted = said(whole(runner, audio))
     few.run([Update("one", 1, Purpose.PARTIAL, 0, 20_000)], [[audio[:20_000]]])
     few.run([Update("two", 1, Purpose.PARTIAL, 0, 20_000)], [[audio[:20_000]]])

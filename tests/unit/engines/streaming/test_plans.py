@@ -9,7 +9,7 @@ from edge_runtime.device.tensorrt.module import find_tensorrt
 from edge_runtime.engines.build.contract import Signature, Tensor
 from edge_runtime.engines.build.profiles import Range
 from edge_runtime.engines.build.tile import Work, build_tile, found, parse
-from tests.tiny import fastconformer, making, zipformer
+from tests.tiny import fastconformer, making, moonshine_streaming, zipformer
 
 pytestmark = pytest.mark.usefixtures("needs_rtx")
 
@@ -34,6 +34,31 @@ def test_tensorrt_reads_and_builds_them(tmp_path, write, built):
         if name in built:
             plan = build_tile(work, path, signature, [{"B": Range(1, 1, 4)}])
             assert len(bytes(plan)) > 100_000
+
+
+def test_tensorrt_reads_the_programs_of_a_growing_memory(tmp_path):
+    _, graphs = making.exported(tmp_path, moonshine_streaming.write, recipe=making.growing)
+    work = Work(find_tensorrt("tensorrt_rtx"), 1 << 28)
+    api = work.tensorrt.api
+    letters = {
+        "encoder": {"features": (1, "T", 16)},
+        "decoder_kv": {
+            "token": (1, "Q"), "k_self": (2, 1, 2, "P", 6), "v_self": (2, 1, 2, "P", 6),
+            "out_k_cross": (2, 1, 2, "T", 6), "out_v_cross": (2, 1, 2, "T", 6),
+        },
+    }  # fmt: skip
+    ranges = {"Q": Range(1, 1, 16), "P": Range(1, 16, 32), "T": Range(4, 40, 80)}
+    for path in sorted(graphs.glob("*.onnx")):
+        logger = make_logger(work.tensorrt, [].append, aloud=False)
+        signature = found(parse(api, api.Builder(logger), logger, path))
+        if path.stem not in letters:
+            continue
+        inputs = {
+            name: Tensor(each.dtype, letters[path.stem][name])
+            for name, each in signature.inputs.items()
+        }
+        plan = build_tile(work, path, Signature(inputs, signature.outputs), [ranges])
+        assert len(bytes(plan)) > 100_000
 
 
 def _open(signature: Signature) -> Signature:

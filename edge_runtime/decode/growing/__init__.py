@@ -1,0 +1,1 @@
+"""Models whose encoder streams and whose decoder reads all of a growing memory at each update."""
