@@ -230,22 +230,20 @@ class _Decoding:
         """Single tokens before the host looks: as many as it likely takes, of what there is."""
         chains = self._lane.chains
         rate = self._lane.chain.shape.rate
-        # Of a batch those who are done first are not kept waiting: a look is shared by all.
-        likely = min(
-            tokens
+        likely = sorted(
+            max(
+                LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
+                sequence.guessed + NEW,
+            )
             for update, sequence in zip(self._updates, self._sequences, strict=True)
             if not sequence.done
-            for tokens in (
-                max(
-                    LIKELY * (update.end - update.start) / rate - len(sequence.tokens),
-                    sequence.guessed + NEW,
-                ),
-            )
         )
+        # Of a batch: a look is shared by all, and whoever is done before it waits for it.
+        middle = likely[len(likely) // 2]
         # Who was looked at twice has a text that changed: a few steps too many cost less than
         # one more look.
         least = chains[:2][-1] if self.looks > 1 else chains[0]
-        return max([least, *(each for each in chains if each <= likely)])
+        return max([least, *(each for each in chains if each <= middle)])
 
     def _deliver(self, shape: Pass, step: int, count: int) -> int:
         """Hand out what a step answered; how many tokens were asked about."""

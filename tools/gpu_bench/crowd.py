@@ -57,8 +57,9 @@ class Met:
     latency: list[float] = field(default_factory=list)
     finals: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
-    active: list[int] = field(default_factory=list)
     took: float = 0.0
+    device: float = 0.0
+    """Seconds that lanes worked, all together."""
     host: float = 0.0
     """Processor seconds of this process, a second."""
 
@@ -182,6 +183,7 @@ class Crowd:
                 raise result if isinstance(result, DeviceError) else DeviceError(f"{result}")
             self._scheduler.tell(Delivered(now, self._numbers.pop(id(task)), task.owner))
             self.met.latency.append(now - task.wanted)
+            self.met.device += result.cost.share
             if task.update.purpose is Purpose.FINAL:
                 self.met.finals.append(now - task.wanted)
             if not every:

@@ -165,15 +165,21 @@ def test_batches_are_compared_with_one_by_one(bench: Bench, monkeypatch):
     monkeypatch.setattr(batches, "SECONDS", 0.15 * 300 / bench.options.count)
     monkeypatch.setattr(batches, "LANES", (2,))
     monkeypatch.setattr(batches, "PACES", (0.5,))
+    monkeypatch.setattr(batches, "LIKENESS", (0.5,))
     found = figures(bench, batches.measure)
     assert {name for name in found if ".cost." not in name} == {
-        "batch.one.2", "batch.adaptive.2", "batch.times", "batch.single.one",
+        "batch.different", "batch.one.2", "batch.adaptive.2", "batch.alike.0.5", "batch.times", "batch.single.one",
         "batch.single.adaptive", "batch.single.worse", "batch.table.all.static.1",
         "batch.table.all.static.2", "batch.table.all.adaptive", "batch.table.128.static.1",
         "batch.table.128.static.2", "batch.table.128.adaptive",
     }  # fmt: skip
     assert {name.split(".")[2] for name in found if ".cost." in name} == {"1", "2"}
-    assert all(value > 0 for name, value in found.items() if not name.endswith("worse"))
+    assert found["batch.different"] == 0
+    assert bench.figures.get("batch.different").note.endswith("; 0 where two best nearly tie")
+    timed = [
+        value for name, value in found.items() if name.split(".")[-1] not in ("worse", "different")
+    ]
+    assert min(timed) > 0
 
 
 def test_every_way_to_compute_is_in_the_table_and_the_defaults_come_back(bench: Bench):

@@ -9,7 +9,7 @@ import numpy as np
 
 from edge_runtime.audio import RATE
 from edge_runtime.config import Config
-from edge_runtime.decode import pricing
+from edge_runtime.decode import pricing, scheduler
 from edge_runtime.decode.costs import Cost, Costs
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
@@ -35,6 +35,10 @@ UPDATES = 192
 
 LANES = (2, 3, 4)
 STATIC = (1, 2, 4, 8, 16, 32)
+NEAR = {"fp32": 1e-3, "fp16": 0.1}
+"""Margins below which the best token is a matter of rounding."""
+
+LIKENESS = (0.0, 0.25, 0.5, 0.7)
 PACES = (0.3, 0.1, 0.04)
 """Seconds between the updates of a stream, for the table: 213, 640 and 1600 a second."""
 
@@ -60,6 +64,7 @@ def _measure(bench: Bench) -> None:
     costs = pricing.price(lane)
     bench.attempt("batches costs", _costs, bench, made, costs)
     work = _work(bench, made)
+    bench.attempt("batches same", _same, bench, made, work)
     runners = [made.runner, *(_another(made) for _ in range(max(LANES) - 1))]
     if not bench.attempt("batches rate", _rate, bench, runners, costs, work):
         return
@@ -128,6 +133,33 @@ def _met(
     return crowd.run(seconds, every)
 
 
+def _same(bench: Bench, made: Bed, work: Sequence[Work]) -> None:
+    """Rows of batches, each of its own length, against the same updates alone."""
+    size, buckets = made.runner.size, made.buckets
+    left = sorted(work, key=lambda each: each.update.end)
+    apart, excused, tokens = [], 0, 0
+    while left:
+        rows = buckets.rows(min(size.rows, len(left)))
+        while not size.fits(rows, buckets.samples(left[-1].update.end)):
+            rows = max(each for each in buckets.row_sizes if each < rows)
+        some, left = left[-rows:], left[:-rows]
+        found = made.runner.run([each.update for each in some], [each.audio for each in some])
+        for each, together in zip(some, found, strict=True):
+            (alone,) = made.runner.run([each.update], [each.audio])
+            tokens += len(alone.tokens)
+            pairs = enumerate(zip(alone.tokens, together.tokens, strict=False))
+            at = next((place for place, (one, two) in pairs if one != two), None)
+            if at is None:
+                continue
+            near = min(alone.margins[at], together.margins[at]) < NEAR[made.precision]
+            excused += near
+            apart += [] if near else [f"{each.update.end} samples at {at}"]
+    note = f"of {tokens} tokens of {len(work)} updates; {excused} where two best nearly tie"
+    bench.add("batch.different", "updates that a batch says otherwise", len(apart), "", note)
+    for line in apart[:5]:
+        bench.say(line)
+
+
 def _seconds(bench: Bench) -> float:
     """As long as is asked for: a CPU only shows that the row works."""
     return SECONDS * min(1.0, bench.options.count / 300)
@@ -135,7 +167,8 @@ def _seconds(bench: Bench) -> float:
 
 def _told(met: Met) -> str:
     return (
-        f"{met.mean:.1f} rows a batch, {met.host:.2f} cores of the host; latency p50 "
+        f"{met.mean:.1f} rows a batch, {met.device / met.took:.2f} lanes at work, {met.host:.2f} "
+        f"cores of the host; latency p50 "
         f"{met.times.ms:.1f}, p99 {1e3 * met.times.at(99):.1f} ms"
     )
 
@@ -147,6 +180,8 @@ def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[
     note = (
         f"{len(work)} updates of {len(bench.clips.all)} clips, {np.mean(seconds):.1f} s on average"
     )
+    # What was not captured at warm-up is captured now.
+    _met(runners, work, SESSIONS, costs, rows, seconds=_seconds(bench) / 2)
     for lanes in LANES:
         some = runners[:lanes]
         one = _met(some, work, SESSIONS, costs, 1, seconds=_seconds(bench))
@@ -158,6 +193,15 @@ def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[
         bench.add(
             f"batch.adaptive.{lanes}", f"{SESSIONS} streams, {lanes} lanes, adaptive: updates",
             many.rate, "/s", _told(many),
+        )  # fmt: skip
+    misses = [runner.lane.graphs.use.misses for runner in runners]
+    bench.say(f"graphs made: {misses}, kept {[len(runner.lane.graphs) for runner in runners]}")
+    for alike in LIKENESS:
+        with bed.changed(scheduler, "ALIKE", alike):
+            met = _met(runners[:2], work, SESSIONS, costs, rows, seconds=_seconds(bench) / 2)
+        bench.add(
+            f"batch.alike.{alike}", f"adaptive, rows no shorter than {alike} of the longest",
+            met.rate, "/s", _told(met),
         )  # fmt: skip
     two, base = (bench.needed(f"batch.{way}.2") for way in ("adaptive", "one"))
     bench.add("batch.times", "adaptive over one by one, two lanes", two / base, "×")
