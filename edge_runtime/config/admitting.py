@@ -30,6 +30,8 @@ class Admitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_seconds: float = 10.0
     sessions_per_address: int = 8
     sessions_per_minute: int = 60
+    sessions_per_key: int = 16
+    audio_rate: float = 50.0
 
     @property
     def listed_origins(self) -> frozenset[str]:
@@ -45,6 +47,8 @@ class Admitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             start_seconds=(0.1, 300),
             sessions_per_address=(1, 10_000),
             sessions_per_minute=(1, 100_000),
+            sessions_per_key=(1, 10_000),
+            audio_rate=(0, 10_000),
         )
         if self.tls_key and not self.tls_cert:
             raise ConfigError(

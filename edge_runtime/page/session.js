@@ -19,6 +19,7 @@ export class Session {
     this._sent = 0; // next sample to send
     this._done = 0; // up to here the text is final
     this._token = "";
+    this._session = null;
     this._seq = 0;
     this._attempt = 0;
     this._ended = this._over = this._stopped = false;
@@ -104,11 +105,12 @@ export class Session {
   }
 
   _greet(ready) {
-    if (ready.resume !== this._token) {
+    if (ready.session !== this._session) {
       // another session: what has no final yet is said to it once more
       this._origin = Math.max(this._tape.first, this._done);
-      this._token = ready.resume;
+      this._session = ready.session;
     }
+    this._token = ready.resume; // each is good once
     this._sent = this._origin + ready.next_sample;
     this._attempt = 0;
     this._ready = true;

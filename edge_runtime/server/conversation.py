@@ -11,7 +11,10 @@ from aiohttp import web
 from edge_runtime.dialects import Act, Answer, Asked, Dialect
 from edge_runtime.errors import ProtocolError
 from edge_runtime.events import Start
+from edge_runtime.server.caller import CALLER
 from edge_runtime.server.choice import described
+from edge_runtime.server.client import Client
+from edge_runtime.server.guard import GUARD
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.line import Line
 from edge_runtime.server.reception import admit, welcome
@@ -42,7 +45,8 @@ def handler(
             protocols=dialect.protocols,
         )
         await socket.prepare(request)
-        await converse(WebSocket(socket, request, state.limits), state, dialect)
+        client = request.app[GUARD].client(request[CALLER])
+        await converse(WebSocket(socket, request, state.limits), state, dialect, client)
         return socket
 
     return handle
@@ -59,11 +63,11 @@ def asked(request: web.Request) -> Asked:
     )
 
 
-async def converse(transport: Transport, state: State, dialect: Dialect) -> None:
+async def converse(transport: Transport, state: State, dialect: Dialect, client: Client) -> None:
     """Serve one client until its sessions are over or it vanishes; each has a line of its own."""
     again = False
     while not (again and state.closing):
-        line = Line(transport, state, dialect)
+        line = Line(transport, state, dialect, client)
         try:
             again = await _serve(line, state, again)
         except ConnectionError:

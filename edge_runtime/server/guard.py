@@ -17,11 +17,13 @@ from edge_runtime.config.dialects import Network
 from edge_runtime.errors import ConfigError, NotAdmitted
 from edge_runtime.metrics import Metrics
 from edge_runtime.server.address import is_local
+from edge_runtime.server.budget import Budgets
 from edge_runtime.server.caller import CALLER, Caller, caller_of
+from edge_runtime.server.client import Client
 from edge_runtime.server.door import DOORS, Door, presented
 from edge_runtime.server.keys import Key, Keys
 from edge_runtime.server.origin import may_enter
-from edge_runtime.server.visits import Visits
+from edge_runtime.server.visits import Visits, household
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,6 +53,7 @@ class Guard:
         self._visits = Visits(
             config.admitting.sessions_per_address, config.admitting.sessions_per_minute
         )
+        self._budgets = Budgets(config.admitting.audio_rate)
         self._inside: set[_Visit] = set()
         self._said: dict[str, float] = {}
 
@@ -68,6 +71,13 @@ class Guard:
         some = known is None or len(known) > 0
         self._needed = self._needed or (some and self._config.keys == "auto")
         return self._needed
+
+    def client(self, caller: Caller) -> Client:
+        """What its sessions have to do with it; programs of this machine are not held back."""
+        owner = caller.key.sha256 if caller.key is not None else ""
+        if caller.local and not owner:
+            return Client()
+        return Client(owner, self._budgets.of(owner or household(caller.address)))
 
     def may_listen(self) -> None:
         """Raises `ConfigError` where other machines would reach a server that asks for no key."""
@@ -205,6 +215,8 @@ class Guard:
             yield
             return
         limited = not caller.local
+        if caller.key is not None:
+            self._check_key(caller.key)
         if limited:
             self._visits.enter(caller.address, time.monotonic())
         visit = _Visit(caller, request.transport)
@@ -218,6 +230,16 @@ class Guard:
             self._inside.discard(visit)
             if limited:
                 self._visits.leave(caller.address)
+
+    def _check_key(self, key: Key) -> None:
+        most = self._config.sessions_per_key
+        if sum(visit.caller.key == key for visit in self._inside) >= most:
+            raise NotAdmitted(
+                "too_many_sessions",
+                f"the key {key.name} has {most} sessions open",
+                "Close one, or raise sessions_per_key.",
+                429,
+            )
 
     def _turn_away(self, request: web.Request, door: Door, refusal: NotAdmitted) -> web.Response:
         self._metrics.refused(refusal.code)

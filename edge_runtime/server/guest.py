@@ -39,10 +39,13 @@ class Guest:
         metrics: Metrics,
         limits: Limits,
         dialect: str,
+        owner: str = "",
     ) -> None:
+        """`owner` is the hash of the key that it was opened with."""
         self.start = start
+        self.owner = owner
         self.session = secrets.token_hex(4)
-        self.token = secrets.token_urlsafe(16)
+        self.token = _token()
         self.parks = start.resume is not None
         self.outbox = Outbox(limits.waiting, limits.kept if self.parks else 0)
         self.close_code = 1011
@@ -86,8 +89,12 @@ class Guest:
             sample_rate=self.start.sample_rate,
         )
 
-    async def hear(self, data: bytes) -> None:
-        """Take in the audio of one message; waits while the stream has no room.
+    def renew(self) -> None:
+        """Another token, by which it is asked for next."""
+        self.token = _token()
+
+    async def hear(self, data: bytes) -> float:
+        """Take in the audio of one message, of so many seconds; waits while there is no room.
 
         Raises `ProtocolError` where the audio comes from a microphone.
         """
@@ -100,7 +107,7 @@ class Guest:
             )
         async with self.listening:
             if self._ending is not None:
-                return
+                return 0.0
             data = self._rest + data if self._rest else data
             whole = len(data) // self._frame * self._frame
             self._rest = data[whole:]
@@ -110,6 +117,7 @@ class Guest:
                 await self._feed(self._decoder.push(piece))
                 self._taken += len(piece)
             self._warn_of_mended()
+            return whole / self._frame / self.start.sample_rate
 
     async def feed(self, pcm: Samples) -> None:
         """Take in 16 kHz mono float32 samples; waits while the stream has no room."""
@@ -230,3 +238,7 @@ class Guest:
     def _say(self, event: Event) -> None:
         self._metrics.event(event)
         self.outbox.put(discreet(event))
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(16)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from edge_runtime.dialects import Act, Answer, Dialect, Said
 from edge_runtime.errors import ProtocolError
 from edge_runtime.events import Closed, Error, Flush, Gate, Stop
+from edge_runtime.server.client import Client
 from edge_runtime.server.guest import Guest
 from edge_runtime.server.outside import discreet
 from edge_runtime.server.state import State
@@ -18,8 +19,12 @@ from edge_runtime.server.transport import Transport, apart, too_big, within
 class Line:
     """A connection whose messages a dialect translates."""
 
-    def __init__(self, transport: Transport, state: State, dialect: Dialect) -> None:
+    def __init__(
+        self, transport: Transport, state: State, dialect: Dialect, client: Client | None = None
+    ) -> None:
+        """`client` is who opened the connection, where that is known."""
         self.dialect = dialect
+        self.client = client or Client()
         self._transport = transport
         self._state = state
         self._given_up = asyncio.Event()
@@ -141,7 +146,7 @@ class Line:
             while asked is not None:
                 for act in asked:
                     if isinstance(act, bytes):
-                        await guest.hear(act)
+                        await self.client.budget.spend(await guest.hear(act))
                     elif isinstance(act, Answer):
                         guest.outbox.put(act)
                     elif isinstance(act, Flush):
@@ -152,6 +157,7 @@ class Line:
                         assert isinstance(act, Stop), "one session a connection"
                         return "stop"
                 asked = await self._next(guest, idle)
+                self._state.parking.heard(guest)
         except ProtocolError as error:
             return error
         except asyncio.TimeoutError:

@@ -42,7 +42,7 @@ async def admit(start: Start, line: Line, state: State) -> Guest:
     """The guest that `start` asks for, from now on served by `line`; raises `ProtocolError`."""
     if start.resume is not None and start.resume.token:
         return await _resume(start, start.resume, line, state)
-    guest = await _open(start, line.dialect.name, state)
+    guest = await _open(start, line, state)
     state.parking.admit(guest, line)
     guest.outbox.put(guest.ready())
     return guest
@@ -64,15 +64,14 @@ def opened(start: Start, state: State, *, live: bool = True) -> tuple[Runtime, S
     return runtime, runtime.open(options)
 
 
-async def _open(start: Start, dialect: str, state: State) -> Guest:
+async def _open(start: Start, line: Line, state: State) -> Guest:
     chosen(welcome(state), start.model)  # before a microphone is opened for nothing
     try:
         decoder = Decoder(start.encoding, start.sample_rate, start.channels)
     except AudioError as error:
         raise ProtocolError("unsupported_audio", error.message, error.fix, 1003) from None
     if start.source is None:
-        serving = opened(start, state)
-        return Guest(start, serving, decoder, state.metrics, state.limits, dialect)
+        return _guest(start, opened(start, state), decoder, line, state)
     try:
         microphone = await state.microphones.open(start.source, state.config.microphones)
     except EdgeRuntimeError as error:
@@ -82,14 +81,21 @@ async def _open(start: Start, dialect: str, state: State) -> Guest:
     except ProtocolError:  # no room for it
         await microphone.close()
         raise
-    guest = Guest(start, serving, decoder, state.metrics, state.limits, dialect)
+    guest = _guest(start, serving, decoder, line, state)
     guest.listen(microphone)
     return guest
 
 
+def _guest(
+    start: Start, serving: tuple[Runtime, Stream], decoder: Decoder, line: Line, state: State
+) -> Guest:
+    dialect, owner = line.dialect.name, line.client.owner
+    return Guest(start, serving, decoder, state.metrics, state.limits, dialect, owner)
+
+
 async def _resume(start: Start, resume: Resume, line: Line, state: State) -> Guest:
     ready(state)
-    guest = await state.parking.take(resume, line)
+    guest = await state.parking.take(resume, line, line.client.owner)
     asked, had, usual = map(_format, (start, guest.start, Start()))
     mismatch = "" if asked in {had, usual} else f"the session's audio is {had}, not {asked}"
     if start.model not in {None, guest.model}:

@@ -16,6 +16,7 @@ from edge_runtime.dialects import Asked, Framed, Wire
 from edge_runtime.errors import ProtocolError
 from edge_runtime.server.address import is_local, listen
 from edge_runtime.server.base import Limits
+from edge_runtime.server.caller import Caller
 from edge_runtime.server.choice import described
 from edge_runtime.server.conversation import converse, turn_away
 from edge_runtime.server.guard import GUARD, Guard
@@ -157,7 +158,8 @@ class Listener:
         try:
             clients = config.dialects.listed_clients
             with self.guard.visit(address, self.dialect.name, clients):
-                await converse(transport, state, self.dialect(described(ready(state))))
+                client = self.guard.client(Caller(address, is_local(address)))
+                await converse(transport, state, self.dialect(described(ready(state))), client)
         except ProtocolError as error:
             await turn_away(Line(transport, state, self.dialect(Asked())), error, state)
 

@@ -33,7 +33,7 @@ class Visits:
     def enter(self, address: str, now: float) -> None:
         """One session more. Raises `NotAdmitted` (429) where that is one too many."""
         self._sweep(now)
-        visitor = self._visitors.setdefault(_household(address), _Visitor(0, self._per_minute, now))
+        visitor = self._visitors.setdefault(household(address), _Visitor(0, self._per_minute, now))
         gained = (now - visitor.at) * self._per_minute / _MINUTE
         visitor.tokens = min(self._per_minute, visitor.tokens + gained)
         visitor.at = now
@@ -57,7 +57,7 @@ class Visits:
 
     def leave(self, address: str) -> None:
         """One session fewer."""
-        self._visitors[_household(address)].open -= 1
+        self._visitors[household(address)].open -= 1
 
     def _sweep(self, now: float) -> None:
         """Forget those who have nothing open and could begin as many as anyone."""
@@ -73,7 +73,8 @@ class Visits:
             del self._visitors[address]
 
 
-def _household(address: str) -> str:
+def household(address: str) -> str:
+    """What counts as one client: an address, of IPv6 its /64."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

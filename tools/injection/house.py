@@ -59,7 +59,7 @@ class House:
 
     def stream(self, token: str) -> Session:
         """The runtime's session of that resume token."""
-        session = self.state.parking._guests[token]._stream.session  # type: ignore[attr-defined]
+        session = self.state.parking._tokens[token]._stream.session  # type: ignore[attr-defined]
         assert isinstance(session, Session)
         return session
 

@@ -319,6 +319,33 @@ async def test_an_address_has_so_many_sessions(house, read, from_afar):
     await serves(server, read)
 
 
+async def test_a_key_has_so_many_sessions_wherever_its_clients_are(house, read, keys):
+    phone, tablet = keys.add("phone"), keys.add("tablet")
+    server = await house(admitting={"sessions_per_key": 2})
+    shown = [{"Authorization": f"Bearer {key}"} for key in (phone, tablet)]
+    for _ in range(2):
+        await serves(server, read, headers=shown[0])
+    status, error, _ = await refusal(server, headers=shown[0])
+    assert (status, error["code"]) == (429, "too_many_sessions")
+    assert error["message"] == "the key phone has 2 sessions open"
+    await serves(server, read, headers=shown[1])
+
+
+async def test_a_session_is_taken_up_only_with_its_key(house, read, keys):
+    phone, tablet = keys.add("phone"), keys.add("tablet")
+    server = await house()
+    parks = {"resume": {"token": "", "last_seq": 0}}
+    socket = await server.connect(parks, headers={"Authorization": f"Bearer {phone}"})
+    (ready,) = await read.until(socket, "ready")
+    again = {"resume": {"token": ready["resume"], "last_seq": 1}}
+    stolen = await server.connect(again, headers={"Authorization": f"Bearer {tablet}"})
+    events, code = await read.rest(stolen)
+    assert (events[-1]["code"], code) == ("resume_gone", 1008)
+    back = await server.connect(again, headers={"Authorization": f"Bearer {phone}"})
+    (found,) = await read.until(back, "ready")
+    assert found["session"] == ready["session"]
+
+
 async def test_an_address_begins_so_many_sessions_in_a_minute(house, read, from_afar):
     server = await house(admitting={"sessions_per_minute": 2})
     for _ in range(2):
