@@ -18,6 +18,12 @@ class EdgeRuntimeError(Exception):
         super().__init__(f"{message}. {fix}" if fix else message)
 
 
+class LanguageError(EdgeRuntimeError, ValueError):
+    """A language, or a task, that the model does not know."""
+
+    code = "unsupported_language"
+
+
 class ConfigError(EdgeRuntimeError, ValueError):
     """A configuration file, variable or option that cannot be used."""
 

@@ -15,6 +15,7 @@ from edge_runtime.errors import ProtocolError
 Encoding = Literal["pcm_s16le", "pcm_f32le", "mulaw", "alaw"]
 Reason = Literal["endpoint", "flush", "cap", "stop"]
 Why = Literal["mute", "push", "playback"]
+Task = Literal["transcribe", "translate"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -74,6 +75,7 @@ class Final(Event, frozen=True, kw_only=True, tag="final"):
     words: list[Word] | None = None
     alternative: str | None = None
     rejected: str | None = None
+    language: str | None = None
 
 
 class SpeechEnd(Event, frozen=True, kw_only=True, tag="speech_end"):
@@ -145,6 +147,8 @@ class Start(Request, frozen=True, kw_only=True, tag="start"):
     source: str | None = None
     gated: Why | None = None
     model: str | None = None
+    language: str | None = None
+    task: Task = "transcribe"
     resume: Resume | None = None
 
 

@@ -11,6 +11,7 @@ from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Si
 from edge_runtime.audio.quiet import quietest
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import CAP_MS_MIN, Config
+from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.reading import Model, Reader
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.segments import Segments, Tally
@@ -32,6 +33,8 @@ class Options:
 
     `speculate` decodes as soon as speech pauses, before the endpoint is certain. `live`: somebody
     speaks into it; a recording is decoded beside such sessions, and never before their finals.
+    A multilingual model is told the `language`, or finds it out where that is empty; `task` is what
+    it makes of it.
     """
 
     partials: bool = True
@@ -39,6 +42,8 @@ class Options:
     endpoint_ms: int = 500
     speculate: bool = True
     live: bool = True
+    language: str = ""
+    task: str = TRANSCRIBE
 
 
 class Session:
@@ -65,6 +70,8 @@ class Session:
             config.updating,
             partials=options.partials,
             speculate=options.speculate,
+            language=options.language,
+            task=options.task,
         )
         self._turns = 0
         self._floor = 0

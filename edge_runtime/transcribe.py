@@ -11,6 +11,7 @@ from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode.family import AnyRunner, make_runner
+from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.engines.store import Store
@@ -33,7 +34,7 @@ ALIKE = 0.7
 class Transcriber:
     """Turns whole recordings into finals, the same each time: nothing depends on a clock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an option of the command each
         self,
         model: str | Path = "moonshine-tiny-en",
         *,
@@ -41,13 +42,20 @@ class Transcriber:
         words: bool = False,
         threads: int = 1,
         endpoint_ms: int = 500,
+        language: str = "",
+        task: str = TRANSCRIBE,
         config: Config | None = None,
         store: Store | None = None,
     ) -> None:
-        """Loads the model; raises what `Loader.load` raises."""
+        """Loads the model; raises what `Loader.load` raises, and `LanguageError`."""
         config = config or Config()
         self._options = Options(
-            partials=False, words=words, endpoint_ms=endpoint_ms, speculate=False
+            partials=False,
+            words=words,
+            endpoint_ms=endpoint_ms,
+            speculate=False,
+            language=language,
+            task=task,
         )
         size = Size(BATCH, longest(config))
         loader = Loader(
@@ -62,6 +70,7 @@ class Transcriber:
         self._loaded, (self._runner, self._ring) = loader.made(
             loader.load(), lambda loaded: (_runner(loaded), _ring(loaded))
         )
+        self._loaded.model.check(language, task)
         self._loaded.served.tell(config)
         self._config = fitting(self._loaded.served.suited(config), self._loaded.size.samples)
         self._ears = self._loaded.ears(1)

@@ -9,7 +9,7 @@ import typer
 
 from edge_runtime.cli.device import Device, say_fallback
 from edge_runtime.cli.inputs import PIPE, open_file, open_microphone, open_pipe, say_warnings
-from edge_runtime.events import Encoding
+from edge_runtime.events import Encoding, Task
 
 if TYPE_CHECKING:
     from edge_runtime.audio.source import Source
@@ -48,6 +48,12 @@ def transcribe(
         str | None, typer.Option(metavar="NAME", help="A model that was pulled.")
     ] = None,
     device: Device = None,
+    language: Annotated[
+        str, typer.Option(metavar="CODE", help="What is spoken; found out where it is left out.")
+    ] = "",
+    task: Annotated[
+        Task, typer.Option(help="Or translate to English, if the model can.")
+    ] = "transcribe",
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, as for serve.")
     ] = None,
@@ -87,7 +93,9 @@ def transcribe(
         # The microphone records from its opening on, so the model comes first.
         runtime = Runtime(settings)
         say_fallback(runtime.fallback)
-        options = Options(partials=True, words=words, endpoint_ms=endpoint_ms)
+        options = Options(
+            partials=True, words=words, endpoint_ms=endpoint_ms, language=language, task=task
+        )
         with open_microphone(mic_name) if mic else opener(names[0]) as source:
             dictate(runtime, source, options, open_view(as_json=as_json, words=words))
             say_warnings(source)
@@ -103,6 +111,8 @@ def transcribe(
         words=words or form in ("srt", "vtt"),
         threads=threads,
         endpoint_ms=endpoint_ms,
+        language=language,
+        task=task,
     )
     say_fallback(transcriber.fallback)
     if transcribe_all(transcriber, names, opener, form, output):

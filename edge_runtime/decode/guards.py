@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
+import math
 import zlib
 from collections.abc import Sequence
 
 from edge_runtime.config import Guarding
+from edge_runtime.decode import scripts
 from edge_runtime.decode.tokens import Span
 
 REPEATS = 4
@@ -32,13 +33,15 @@ def verdict(
     logprobs: Sequence[float],
     seconds: float,
     rule: Guarding,
-    latin: bool = True,
+    languages: Sequence[str] = ("en",),
+    silence: float = -math.inf,
 ) -> str | None:
     """Why `text`, heard in `seconds` of audio, is not believed; `None` when it is.
 
     The reasons, in the order they are tried: `rate` (tokens a second), `loop`,
     `compression` (bytes over zlib's bytes, for texts of some length), `script`
-    (letters that the language does not write), `logprob` (mean over tokens).
+    (letters that no language of the model is written in), `logprob` (mean over tokens),
+    `silence` (the model thinks that likely, and is not sure of its words).
     """
     if not logprobs:
         return None
@@ -49,12 +52,11 @@ def verdict(
     data = text.encode()
     if len(data) > 80 and len(data) / len(zlib.compress(data)) > rule.compression:
         return "compression"
-    if latin and not text.isascii() and any(c.isalpha() and not _latin(c) for c in text):
+    if scripts.foreign(text, languages):
         return "script"
-    if sum(logprobs) / len(logprobs) < rule.mean_logprob:
+    mean = sum(logprobs) / len(logprobs)
+    if mean < rule.mean_logprob:
         return "logprob"
+    if math.exp(silence) > rule.silence and mean < rule.silence_logprob:
+        return "silence"
     return None
-
-
-def _latin(character: str) -> bool:
-    return character.isascii() or unicodedata.name(character, "").startswith("LATIN")

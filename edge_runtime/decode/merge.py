@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edge_runtime.config import Updating
 from edge_runtime.decode.guards import without_loop
+from edge_runtime.decode.scripts import unspaced
 from edge_runtime.decode.tokens import Span, letters
 
 
@@ -111,8 +112,10 @@ class Merger:
             ready += 1
         if ready == count:
             return
-        self.stable += _rest(_text(spans[: ready - 1], spans[ready - 1].bare), self.stable) or ""
-        self._tokens = tuple(tokens[: spans[ready - 1].bare_last])
+        last = spans[ready - 1]
+        text = _text([*spans[: ready - 1], replace(last, text=last.bare)])
+        self.stable += _rest(text, self.stable) or ""
+        self._tokens = tuple(tokens[: last.bare_last])
 
     def _covered(self, spans: Sequence[Span]) -> int:
         """How many words `stable` covers; all of them where it ends inside one."""
@@ -147,8 +150,9 @@ class Merger:
         return _rest(_text(shown), self.stable) or ""
 
 
-def _text(spans: Sequence[Span], last: str = "") -> str:
-    return " ".join([*(span.text for span in spans), *([last] if last else [])])
+def _text(spans: Sequence[Span]) -> str:
+    joined = "".join(" " + span.text if span.spaced else span.text for span in spans)
+    return joined.removeprefix(" ")
 
 
 def _rest(text: str, stable: str) -> str | None:
@@ -157,6 +161,7 @@ def _rest(text: str, stable: str) -> str | None:
     for end, character in enumerate(text):
         if found == len(wanted):
             within = character.isalnum() or character in "'\u2019"
+            within = within and not unspaced(character)
             return None if wanted and within else text[end:]
         folded = letters(character)
         if not wanted.startswith(folded, found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from edge_runtime.errors import ConfigError
+from edge_runtime.errors import LanguageError
 
 TRANSCRIBE = "transcribe"
 
@@ -25,11 +25,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     def tokens(self, language: str = "", task: str = TRANSCRIBE) -> tuple[int, ...]:
         """What follows the begin mark; without a `language` the first, as a guess.
 
-        Raises `ConfigError` for a language or task that the model does not know.
+        Raises `LanguageError` for a language or task that the model does not know.
         """
         if not self.languages:
             if task != TRANSCRIBE:
-                raise ConfigError(f"this model does not {task}", "Choose a multilingual model.")
+                raise LanguageError(f"this model does not {task}", "Choose a multilingual model.")
             return self.closing
         return (self._language(language), self._task(task), *self.closing)
 
@@ -42,10 +42,10 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
             return next(iter(self.languages.values()))
         if name not in self.languages:
             known = ", ".join(sorted(self.languages))
-            raise ConfigError(f"this model does not know the language {name!r}", f"Use: {known}.")
+            raise LanguageError(f"this model does not know the language {name!r}", f"Use: {known}.")
         return self.languages[name]
 
     def _task(self, name: str) -> int:
         if name not in self.tasks:
-            raise ConfigError(f"there is no task {name!r}", f"Use {' or '.join(self.tasks)}.")
+            raise LanguageError(f"there is no task {name!r}", f"Use {' or '.join(self.tasks)}.")
         return self.tasks[name]

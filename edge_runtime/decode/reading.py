@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,10 +12,12 @@ from edge_runtime.config import Config
 from edge_runtime.decode import align, guards
 from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.growing.shape import GrowingShape
+from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
 from edge_runtime.decode.update import Hypothesis, Update
+from edge_runtime.errors import LanguageError
 from edge_runtime.events import Final, Partial, Word
 
 _BEARABLE = (None, "loop", "logprob")
@@ -27,7 +30,22 @@ class Model:
 
     shape: ModelShape | ChunkShape | GrowingShape
     vocabulary: Vocabulary
-    latin: bool = True
+    languages: tuple[str, ...] = ("en",)
+
+    def check(self, language: str, task: str) -> None:
+        """Raises `LanguageError` for a language or a task that the model does not know."""
+        if language and language not in self.languages:
+            raise LanguageError(
+                f"the model does not understand {language[:20]!r}",
+                f"Leave the language out, or choose one of {', '.join(self.languages)}.",
+            )
+        tasks = {TRANSCRIBE: 0}
+        if isinstance(self.shape, ModelShape):
+            tasks |= self.shape.prompt.tasks
+        if task not in tasks:
+            raise LanguageError(
+                f"the model cannot {task[:20]}", f"Leave the task out, or use {', '.join(tasks)}."
+            )
 
 
 class Reader:
@@ -111,6 +129,7 @@ class Reader:
             words=self._timed(hypothesis, spans) if self.words and not rejected else None,
             alternative=segment.alternative,
             rejected=rejected,
+            language=hypothesis.language or None,
         )
 
     def _timed(self, hypothesis: Hypothesis, spans: list[Span]) -> list[Word]:
@@ -138,8 +157,20 @@ class Reader:
         self, text: str, spans: list[Span], hypothesis: Hypothesis, seconds: float
     ) -> str | None:
         return guards.verdict(
-            text, spans, hypothesis.logprobs, seconds, self._guarding, self.model.latin
+            text,
+            spans,
+            hypothesis.logprobs,
+            seconds,
+            self._guarding,
+            self._written(hypothesis),
+            hypothesis.silence,
         )
+
+    def _written(self, hypothesis: Hypothesis) -> Sequence[str]:
+        """The languages that its text may be in."""
+        if hypothesis.update.task != TRANSCRIBE:
+            return ("en",)
+        return (hypothesis.language,) if hypothesis.language else self.model.languages
 
     def _seconds(self, samples: int) -> float:
         return round(samples / self.model.shape.rate, 3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edge_runtime.config import Updating
 from edge_runtime.decode.merge import Merger
+from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.reading import Reader
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
@@ -31,7 +32,15 @@ class Segments:
     """
 
     def __init__(
-        self, session: str, reader: Reader, updating: Updating, *, partials: bool, speculate: bool
+        self,
+        session: str,
+        reader: Reader,
+        updating: Updating,
+        *,
+        partials: bool,
+        speculate: bool,
+        language: str = "",
+        task: str = TRANSCRIBE,
     ) -> None:
         self.open: Segment | None = None
         self.closed = False
@@ -45,6 +54,9 @@ class Segments:
         self._updating = updating
         self._partials = partials
         self._speculate = speculate
+        self._language = language
+        self._task = task
+        self._heard = ""
         self._pending: deque[Segment] = deque()
         self._number = 0
         self._hop = 0
@@ -201,6 +213,9 @@ class Segments:
             forced=forced,
             align=self._reader.words and purpose is not Purpose.PARTIAL,
             limit=limit,
+            language=self._language,
+            guess=self._heard,
+            task=self._task,
         )
 
     # -- what comes of it
@@ -211,6 +226,8 @@ class Segments:
             return []
         update = hypothesis.update
         segment = self._find(update.segment)
+        # What was spoken last is likely what is spoken next.
+        self._heard = hypothesis.language or self._heard
         if update.purpose is Purpose.FINAL:
             assert segment is not None
             segment.in_flight = False

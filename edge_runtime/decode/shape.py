@@ -59,7 +59,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.draft_tokens) - len(self.opening())
 
     def opening(self, language: str = "", task: str = TRANSCRIBE) -> tuple[int, ...]:
-        """The tokens that a decode begins with; raises `ConfigError` as `Prompt.tokens`."""
+        """The tokens that a decode begins with; raises `LanguageError` as `Prompt.tokens`."""
         return (self.begin, *self.prompt.tokens(language, task))
 
     def frames(self, samples: int) -> int:

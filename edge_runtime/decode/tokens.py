@@ -12,12 +12,14 @@ from pathlib import Path
 
 import msgspec
 
+from edge_runtime.decode.scripts import unspaced
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
 SPACE = "\u2581"
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _MARK = re.compile(r"^<[^>]+>>?$")
 _REMEMBERED = 1 << 14
+_LEADING = frozenset(bytes([lead]) for lead in range(0xE3, 0xEA))
 _CLOSING = ".,;:!?\u2026\u3002\uff0c\uff1f\uff01"
 
 
@@ -28,7 +30,8 @@ class Span:
     Tokens [first, last) spell it, [first, bare_last) without closing punctuation.
     `logprob` is the mean over the tokens; `weakest` the least log-probability and
     `margin` the least lead over the second best logit, closing punctuation aside;
-    `frame` is the last encoder frame that a token of the word looked at.
+    `frame` is the last encoder frame that a token of the word looked at; `spaced` tells whether
+    a space parts it from the word before.
     """
 
     text: str
@@ -39,6 +42,7 @@ class Span:
     weakest: float
     margin: float
     frame: int
+    spaced: bool = True
 
     @property
     def bare(self) -> str:
@@ -67,7 +71,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._bytes = [_spelt(token) for token in tokens]
-        self._begins = [spelt.startswith(b" ") for spelt in self._bytes]
+        self._begins = [_begins(spelt) for spelt in self._bytes]
         # A word that was said once is seen again at each hop of its segment.
         self._spelling = lru_cache(_REMEMBERED)(self._spelled)
 
@@ -93,7 +97,11 @@ class Vocabulary:
         margins: Sequence[float],
         frames: Sequence[int],
     ) -> list[Span]:
-        """The words of `tokens`: a word begins at a token that begins with a space."""
+        """The words of `tokens`.
+
+        A word begins at a token that begins with a space, and in scripts that put none at each
+        token that begins with a letter.
+        """
         starts = [index for index, token in enumerate(tokens) if index == 0 or self._begins[token]]
         words = []
         for first, last in itertools.pairwise([*starts, len(tokens)]):
@@ -111,6 +119,7 @@ class Vocabulary:
                         min(logprobs[first:bare]),
                         min(margins[first:bare]),
                         max(frames[first:last]),
+                        spaced=self._bytes[tokens[first]].startswith(b" "),
                     )
                 )
         return words
@@ -125,6 +134,15 @@ class Vocabulary:
         while count > 1 and not self.text(tokens[count - 1 : count]).strip(_CLOSING):
             count -= 1
         return self.text(tokens), count
+
+
+def _begins(token: bytes) -> bool:
+    """Whether a word begins with it."""
+    if token.startswith(b" "):
+        return True
+    text = _decoded(token)
+    # Three bytes that begin so are such a letter, or a sign of such a script.
+    return unspaced(text[0]) if text else token[:1] in _LEADING
 
 
 def _decoded(text: bytes) -> str:

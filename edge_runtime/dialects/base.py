@@ -62,6 +62,16 @@ class Asked:
             return self
         return replace(self, model=name, languages=self.models[name], chosen=name)
 
+    def spoken(self, language: str | None) -> str | None:
+        """What a session is told to hear, of what a client says: None to find it out.
+
+        There is nothing to tell a model of one language.
+        """
+        if not language or len(self.languages) < 2:
+            return None
+        plain = language.lower().replace("_", "-").partition("-")[0]
+        return plain if plain in self.languages else None
+
 
 class Dialect:
     """One connection's translator, without I/O; `read`, `hear` and `write` may keep state.

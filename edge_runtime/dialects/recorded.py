@@ -40,6 +40,7 @@ class Recorded:
     field: ClassVar[str | None] = None
     endpoint_ms: int = 500
     words: bool = False
+    language: str | None = None
     streams: bool = False
     file: bytes = b""
     """What was posted, as it is: given before anything is answered."""

@@ -94,7 +94,14 @@ class WhisperLive(Dialect):
             self._completed = deque(maxlen=most)
         encoding = _ENCODINGS[options.audio_format or "float32"]
         words = bool(options.word_timestamps)
-        return [Start(encoding=encoding, words=words, model=self.asked.chosen)]
+        return [
+            Start(
+                encoding=encoding,
+                words=words,
+                model=self.asked.chosen,
+                language=self.asked.spoken(language),
+            )
+        ]
 
     def hear(self, data: bytes) -> list[Act]:
         """Audio, or its end; raises `ProtocolError` before the options."""

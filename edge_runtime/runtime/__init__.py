@@ -192,9 +192,9 @@ class Runtime:
     def open(self, options: Options | None = None) -> Stream:
         """A new stream, while it serves; its memory comes with its first audio.
 
-        Raises `ServerFull` when there are as many as the configuration allows, or when those who
-        speak already are more than the device keeps up with. Where memory runs out later,
-        reading the stream raises it.
+        Raises `LanguageError` for one that the model does not know, and `ServerFull` when there are
+        as many as the configuration allows, or when those who speak already are more than the
+        device keeps up with. Where memory runs out later, reading the stream raises it.
         """
         if self._hearing is None:
             raise EdgeRuntimeError(
@@ -207,6 +207,7 @@ class Runtime:
                 f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
             )
         options = options or Options()
+        self.loaded.model.check(options.language, options.task)
         if options.live:
             self._crowd.admit()
         ring = self._rings.open(lambda: self.device)

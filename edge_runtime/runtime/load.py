@@ -12,8 +12,11 @@ from typing import TypeVar
 from edge_runtime.audio.vad import VoiceDetector
 from edge_runtime.config import Computing
 from edge_runtime.decode import proof
+from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.family import AnyChain, open_chain
+from edge_runtime.decode.growing.shape import GrowingShape
 from edge_runtime.decode.reading import Model
+from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.device import Device, Program, candidates, open_device
@@ -25,7 +28,6 @@ from edge_runtime.errors import DeviceLost, EdgeRuntimeError, RecipeError
 from edge_runtime.runtime.files import Finder, Served
 
 DETECTOR = "silero-vad"
-LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "fi", "cs"})
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -200,7 +202,7 @@ class Loader:
             model = Model(
                 chain.shape,
                 Vocabulary.load(files.folder),
-                LATIN.issuperset(self._recipe.languages),
+                self._recipe.languages,
             )
             detector = open_device("cpu").load(self._detector(files.folder))
         except EdgeRuntimeError as error:
@@ -214,7 +216,7 @@ class Loader:
             chain,
             model,
             detector,
-            files.size,
+            _bounded(files.size, chain.shape),
             self.fallback(name),
             self._recipe.languages,
             files.served,
@@ -225,6 +227,12 @@ class Loader:
         """An engine brings its own: a board may have been given that alone."""
         own = folder / "vad.onnx"
         return own if own.is_file() else self._store.graphs(load_recipe(DETECTOR)) / "vad.onnx"
+
+
+def _bounded(size: Size, shape: ModelShape | ChunkShape | GrowingShape) -> Size:
+    """The size, of no more audio than the model hears at once."""
+    most = shape.most if isinstance(shape, ModelShape) else 0
+    return Size(size.rows, min(size.samples, most or size.samples))
 
 
 def _let_go(error: BaseException) -> None:

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from edge_runtime.audio.codec import Decoder
-from edge_runtime.errors import AudioError, EdgeRuntimeError, ProtocolError
+from edge_runtime.errors import AudioError, EdgeRuntimeError, LanguageError, ProtocolError
 from edge_runtime.events import Resume, Start
 from edge_runtime.server.base import Runtime, Stream
 from edge_runtime.server.choice import chosen
@@ -60,8 +60,13 @@ def opened(start: Start, state: State, *, live: bool = True) -> tuple[Runtime, S
         endpoint_ms=start.endpoint_ms,
         speculate=live,
         live=live,
+        language=(start.language or "").lower().partition("-")[0],
+        task=start.task,
     )
-    return runtime, runtime.open(options)
+    try:
+        return runtime, runtime.open(options)
+    except LanguageError as error:
+        raise ProtocolError("unsupported_language", error.message, error.fix) from None
 
 
 async def _open(start: Start, line: Line, state: State) -> Guest:

@@ -68,6 +68,7 @@ async def _handle(request: web.Request, make: type[Recorded], state: State) -> w
             words=dialect.words,
             endpoint_ms=dialect.endpoint_ms,
             model=dialect.asked.chosen,
+            language=dialect.language,
         )
         recording = Recording(
             itertools.chain([first], blocks), start, dialect.name, state, lambda: _left(request)

@@ -118,7 +118,9 @@ class Listen(Dialect):
     def _opened(self, heard: Format) -> list[Act]:
         self._open = True
         self._second = _BYTES[heard.encoding] * heard.rate * heard.channels
-        return [replace(self._settings.start(heard), model=self.asked.chosen)]
+        language = self.asked.spoken(self.asked.query.get("language"))
+        start = self._settings.start(heard)
+        return [replace(start, model=self.asked.chosen, language=language)]
 
     def _close(self) -> list[Act]:
         opened = [] if self._open else self._opened(Format("pcm_s16le", 16000, 1))

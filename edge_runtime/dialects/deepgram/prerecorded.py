@@ -38,6 +38,7 @@ class Prerecorded(Recorded):
                 "nothing is fetched from other addresses", "Post the recording itself as the body."
             )
         query.check(asked.query, asked.languages)
+        self.language = asked.spoken(asked.query.get("language"))
         if query.flag(asked.query, "multichannel"):
             raise Wrong(
                 "channels are not transcribed apart", "Leave multichannel out: they are mixed."

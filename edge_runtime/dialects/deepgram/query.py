@@ -105,7 +105,9 @@ def live(asked: Asked) -> Settings:
 def check(query: Query, languages: Sequence[str]) -> None:
     """Raises `Wrong` for what neither live audio nor recordings are given."""
     language = query.get("language")
-    if language and languages and language.lower().partition("-")[0] not in languages:
+    several = len(languages) > 1 and language == "multi"
+    known = several or not language or language.lower().partition("-")[0] in languages
+    if language and languages and not known:
         raise Wrong(
             f"the model does not understand the language {language[:20]!r}",
             f"Leave it out, or choose one of {', '.join(languages)}.",

@@ -106,7 +106,8 @@ class Realtime(Dialect):
 
     @staticmethod
     def _start(settings: Settings, asked: Asked) -> Start:
-        return replace(settings.start, model=asked.chosen)
+        language = asked.spoken(settings.transcription.language)
+        return replace(settings.start, model=asked.chosen, language=language)
 
     def _update(self, wanted: Wanted) -> None:
         settings, asked = self._settings.updated(wanted, self.asked)

@@ -52,7 +52,9 @@ class Transcriptions(Recorded):
                 f"{form} is not streamed",
                 "Leave stream out, or choose json as response_format.",
             )
-        check_language(_one(fields, "language"), self.asked.languages, "language")
+        language = _one(fields, "language")
+        check_language(language, self.asked.languages, "language")
+        self.language = self.asked.spoken(language)
         _check_temperature(_one(fields, "temperature"))
         self._growth = Growth()
 
@@ -88,7 +90,8 @@ class Transcriptions(Recorded):
         return Body("application/json", msgspec.json.encode(said))
 
     def _verbose(self, transcript: Transcript) -> dict[str, Any]:
-        language = next(iter(self.asked.languages), "")
+        heard = (final.language for final in transcript.spoken if final.language)
+        language = next(heard, next(iter(self.asked.languages), ""))
         said: dict[str, Any] = {
             "task": "transcribe",
             "language": _LANGUAGES.get(language, language),

@@ -101,7 +101,12 @@ class Wyoming(Framed):
                 )
             self._format = wanted
             return [
-                Start(sample_rate=wanted.rate, channels=wanted.channels, model=self.asked.chosen)
+                Start(
+                    sample_rate=wanted.rate,
+                    channels=wanted.channels,
+                    model=self.asked.chosen,
+                    language=self.asked.spoken(self._language),
+                )
             ]
         if wanted != self._format:
             raise ProtocolError(

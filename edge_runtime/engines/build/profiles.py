@@ -37,6 +37,11 @@ def ranges(recipe: TiledRecipe, rows: int, samples: int) -> Ranges:
             f"{samples} samples are less than one frame of {recipe.name}",
             f"Build for at least {shortest}.",
         )
+    if shape.most and samples > shape.most:
+        raise ConfigError(
+            f"{recipe.name} hears at most {shape.most / shape.rate:g} s at once",
+            f"Build for --seconds {shape.most // shape.rate} or less.",
+        )
     usual = min(USUAL_SAMPLES, samples)
     queries = recipe.buckets.draft_tokens[-1]
     return {

@@ -72,6 +72,21 @@ def test_words_begin_at_spaces_and_know_their_tokens(vocabulary: Vocabulary) -> 
     assert second.frame == 22
 
 
+def test_a_script_without_spaces_has_a_word_at_each_token() -> None:
+    told = Vocabulary(["\u6771\u4eac", "\u3078", "\u884c\u304f", "\u3002", "\u2581OK", "\u30fc"])
+    words = told.words([0, 1, 2, 3, 4, 0], [-0.1] * 6, [9.0] * 6, [0] * 6)
+    assert [(word.text, word.spaced) for word in words] == [
+        ("\u6771\u4eac", False),
+        ("\u3078", False),
+        ("\u884c\u304f\u3002", False),
+        ("OK", True),
+        ("\u6771\u4eac", False),
+    ]
+    assert words[2].bare == "\u884c\u304f"
+    (half,) = Vocabulary(["<0xE4><0xB8>", "<0xAD>"]).words([0, 1], [-0.1] * 2, [9.0] * 2, [0] * 2)
+    assert half.text == "\u4e2d"
+
+
 def test_a_character_of_several_tokens_is_one_word(vocabulary: Vocabulary) -> None:
     (word,) = vocabulary.words([SPACE, X1, X2, X3], [-0.1] * 4, [9.0] * 4, [0] * 4)
     assert word.text == "\u20ac"

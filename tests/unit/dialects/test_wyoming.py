@@ -167,7 +167,8 @@ def test_the_language_that_was_asked_for_is_told_where_there_are_several():
     dialect.read(message("audio-start", FORMAT))
     assert told(dialect, final("Ja."))[0] == ("transcript-start", {})
     dialect = opened(("de", "en"))
-    speak(dialect)
+    dialect.read(message("transcribe", {"language": "en_GB"}))
+    assert dialect.read(message("audio-start", FORMAT)) == [Start(language="en")]
     assert told(dialect, final("Yes."))[0] == ("transcript-start", {"language": "en"})
 
 
