@@ -38,9 +38,9 @@ STATIC = (1, 2, 4, 8, 16, 32)
 NEAR = {"fp32": 1e-3, "fp16": 0.1}
 """Margins below which the best token is a matter of rounding."""
 
-LIKENESS = (0.0, 0.25, 0.5, 0.7)
-PACES = (0.3, 0.1, 0.04)
-"""Seconds between the updates of a stream, for the table: 213, 640 and 1600 a second."""
+LIKENESS = (0.0, 0.25, 0.7)
+PACES = (0.25, 0.05)
+"""Seconds between the updates of a stream, for the table: 256 and 1280 a second."""
 
 
 def measure(bench: Bench) -> None:
