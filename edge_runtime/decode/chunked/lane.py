@@ -28,8 +28,9 @@ Answers = dict[str, NDArray[np.generic]]
 class ChunkLane:
     """Preallocated buffers for a chunk of up to `rows` streams at a time, from one thread.
 
-    A single row reads and writes the pages of its stream in place. Rows of a batch are brought
-    together in pages of the lane, and taken back: streams of a batch lie anywhere.
+    Where a batch saves nothing, a row reads and writes the pages of its stream in place. Else rows
+    are brought together in pages of the lane, and taken back: streams of a batch lie anywhere, and
+    few calls serve all of them.
     """
 
     def __init__(self, chain: ChunkChain, rows: int) -> None:
@@ -49,10 +50,9 @@ class ChunkLane:
         self.encoded = device.alloc((self.rows, shape.frames, shape.width), chain.dtype)
         self._zeros = device.alloc((self.rows,), np.int64)
         self._answers = [Mirror(device, (self._slot,), np.uint8, "results") for _ in "ab"]
-        self._batches = {True: self._batch(), False: self._batch()} if self.rows > 1 else {}
-
-    def _batch(self) -> Half:
-        return Half(self.chain.device, self.chain.shape, self.rows)
+        self._together: tuple[Half, Half] | None = None
+        if device.batches:
+            self._together = (Half(device, shape, self.rows), Half(device, shape, self.rows))
 
     def choose(self) -> None:
         """There is one way of doing it."""
@@ -64,10 +64,10 @@ class ChunkLane:
 
         `rows` are as many as there are moves, or more for a size that was made before.
         """
-        if rows == 1:
-            self._replay(*moves[0], 1)
+        if self._together is None:
+            self._replay(*moves[0], rows)
             return
-        before, after = self._batches[True], self._batches[False]
+        before, after = self._together
         for number, (source, _) in enumerate(moves):
             self._copy(source.row(0), before.row(number))
         self._replay(before, after, rows)
@@ -76,14 +76,14 @@ class ChunkLane:
 
     def again(self, moves: Sequence[tuple[Half, Half]], rows: int, turn: int) -> None:
         """Go on decoding the same frames, from where the cursors of answers `1 - turn` are."""
-        half = moves[0][1] if rows == 1 else self._batches[False]
+        half = moves[0][1] if self._together is None else self._together[1]
         key = ("again", id(half), rows, turn)
         bind = partial(self._greedy, half.words, self._spare, rows, turn)
         self.graphs.get(key, bind).replay()
         for name, buffer in _rows(half.words, rows).items():
             spare = self._spare[name].view(buffer.shape)
             self.chain.device.copy(spare, buffer, self.stream, "state")
-        if rows > 1:
+        if self._together is not None:
             for number, (_, target) in enumerate(moves):
                 self._copy(half.row(number), target.row(0))
 

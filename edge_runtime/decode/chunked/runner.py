@@ -102,13 +102,12 @@ class ChunkRunner:
     def warm(self) -> None:
         """Run a chunk and the end of a stream: what is allocated for that serves all others."""
         silence = np.zeros(self.chain.shape.shortest, np.float32)
-        rows = 1
-        while rows <= self.lane.rows:
+        # The largest first: no other call needs more memory to work in.
+        for rows in sorted({_rounded(n + 1, self.lane.rows) for n in range(self.lane.rows)})[::-1]:
             updates = [
                 Update(WARM, -row - 1, Purpose.FINAL, 0, len(silence)) for row in range(rows)
             ]
             self.run(updates, [[silence]] * rows)
-            rows *= 2
         self.lane.graphs.warm = True
 
     def encoded(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
