@@ -16,6 +16,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 # A bare file name: a recipe must not reach out of the folder it is given.
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+FolderName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/(?!$)|$))*$")]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -86,10 +87,15 @@ class PypiSource(Source, frozen=True, kw_only=True):
 
 
 class HubSource(Source, frozen=True, kw_only=True):
-    """Files of a repository on a model hub."""
+    """Files of a repository on a model hub, in `folder` there where that has a name."""
 
     repo: str
     revision: str
+    folder: FolderName = ""
+
+    def path(self, file: SourceFile) -> str:
+        """Where in the repository it lies."""
+        return f"{self.folder}/{file.name}" if self.folder else file.name
 
 
 class Sources(_Record, frozen=True, kw_only=True):

@@ -37,13 +37,17 @@ def transducer(folder: Path, symbols: int = 1, name: str = "tiny-transducer") ->
     )
 
 
-def stored(root: Path, write: Callable[[Path], None]) -> Path:
+def stored(
+    root: Path,
+    write: Callable[[Path], None],
+    recipe_of: Callable[[Path], AnyRecipe] = transducer,
+    name: str = "tiny-transducer",
+) -> Path:
     """A store at `root` that has the model, and its recipe as a file beside."""
     store = Store(root)
-    name = "tiny-transducer"
     with store.lock(name), store.replacing(root / name / "weights", "a test") as weights:
         write(weights)
-        recipe = transducer(weights)
+        recipe = recipe_of(weights)
     store.graphs(recipe)
     path = root / f"{name}.toml"
     path.write_text(_toml(recipe))
@@ -61,6 +65,7 @@ def growing(folder: Path) -> MoonshineStreamingRecipe:
         licence="MIT",
         streaming="true streaming",
         sources=Sources(hub=HubSource(reader="onnx", repo="no/body", revision="main", files=files)),
+        requires=("silero-vad",),
         tokens_per_second=6.5,
     )
 
@@ -81,8 +86,8 @@ def exported(
     return published, graphs
 
 
-def _toml(recipe: TransducerRecipe) -> str:
-    told = msgspec.to_builtins(recipe) | {"family": "transducer"}
+def _toml(recipe: AnyRecipe) -> str:
+    told = msgspec.to_builtins(recipe) | {"family": recipe.family}
     files = told.pop("sources")["hub"]["files"]
     lines = [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in told.items()]
     lines += ["[sources.hub]", 'reader = "onnx"', 'repo = "no/body"', 'revision = "main"']

@@ -32,12 +32,12 @@ def fetch(source: HubSource, into: Path, downloads: Path, report: Report) -> Non
         promised = _promise(source, file)
         _download(source, promised, downloads, report)
         try:
-            check(promised, downloads / file.name)
+            check(promised, downloads / source.path(file))
         except ModelDamaged:
-            (downloads / file.name).unlink()
+            (downloads / source.path(file)).unlink()
             raise
     for file in source.files:
-        shutil.copyfile(downloads / file.name, into / file.name)
+        shutil.copyfile(downloads / source.path(file), into / file.name)
 
 
 def _promise(source: HubSource, file: SourceFile) -> SourceFile:
@@ -45,7 +45,10 @@ def _promise(source: HubSource, file: SourceFile) -> SourceFile:
     import huggingface_hub as hub
 
     url = hub.hf_hub_url(
-        source.repo, file.name, revision=source.revision, endpoint=os.environ.get("HF_ENDPOINT")
+        source.repo,
+        source.path(file),
+        revision=source.revision,
+        endpoint=os.environ.get("HF_ENDPOINT"),
     )
     try:
         stated = hub.get_hf_file_metadata(url)
@@ -73,13 +76,13 @@ def _download(source: HubSource, file: SourceFile, downloads: Path, report: Repo
 
     def work() -> None:
         try:
-            hub.hf_hub_download(source.repo, file.name, **options)
+            hub.hf_hub_download(source.repo, source.path(file), **options)
         except Exception as error:  # noqa: BLE001 - raised where the thread is joined
             failed.append(error)
 
     thread = threading.Thread(target=work, name="hub", daemon=True)
     thread.start()
-    watch(downloads, f"{source.repo}/{file.name}", file.size or 0, report, finishes(thread))
+    watch(downloads, f"{source.repo}/{source.path(file)}", file.size or 0, report, finishes(thread))
     if failed:
         raise _failure(source, failed[0]) from failed[0]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
+import msgspec
 import pytest
 
 from edge_runtime.engines.fetch import fetch
@@ -35,6 +36,7 @@ class Hub:
     gone: bool = False
     ranges: list[str] = field(default_factory=list)
     address: str = ""
+    folder: str = ""
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def hub(published, serving, monkeypatch) -> Iterator[Hub]:
             self._answer(body=True)
 
         def _answer(self, *, body: bool) -> None:
-            if self.path != f"/someone/tiny-voice/resolve/main/{FILE}" or state.gone:
+            if self.path != f"/someone/tiny-voice/resolve/main/{state.folder}{FILE}" or state.gone:
                 self.send_response(404)
                 self.send_header("X-Error-Code", "EntryNotFound")
                 self.send_header("Content-Length", "0")
@@ -97,6 +99,19 @@ def test_files_come_from_where_hf_endpoint_says(hub, store, recipe, published):
     assert store.listing()  # a manifest that reads
     assert sorted(path.name for path in pulled.weights.iterdir()) == ["manifest.json", FILE]
     assert "someone/tiny-voice main" in (pulled.weights / "manifest.json").read_text()
+
+
+def test_files_may_lie_in_a_folder_of_the_repository(hub, recipe, tmp_path, published):
+    hub.folder = "onnx/tiny/"
+    replace = msgspec.structs.replace
+    inner = replace(recipe.sources.hub, folder="onnx/tiny")
+    recipe = replace(recipe, sources=replace(recipe.sources, hub=inner))
+    into, downloads = tmp_path / "into", tmp_path / "downloads"
+    into.mkdir()
+    for _ in range(2):
+        fetch(recipe, "hub", into, downloads, lambda *_: None)
+        assert (into / FILE).read_bytes() == published.read_bytes()
+    assert len(hub.ranges) == 1
 
 
 def test_a_hub_that_is_away_is_said_with_the_ways_out(store, recipe, monkeypatch):

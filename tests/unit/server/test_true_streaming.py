@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 
 from edge_runtime.config import Computing, Config, Guarding, Serving
 from edge_runtime.decode.chunked.runner import ChunkRunner
 from edge_runtime.decode.family import make_runner
+from edge_runtime.decode.growing.runner import GrowingRunner
+from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.engines.store import Store
 from edge_runtime.runtime import Runtime
@@ -18,7 +21,7 @@ from edge_runtime.runtime import load as loading
 from edge_runtime.runtime.load import Loader
 from edge_runtime.server import Limits
 from edge_runtime.transcribe import Transcriber
-from tests.tiny import making, zipformer
+from tests.tiny import making, moonshine_streaming, zipformer
 
 BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
 PADDING = 0.4
@@ -130,3 +133,43 @@ def test_a_recording_says_the_same(config, store, finals) -> None:
     (update,) = {each.update for each in finals if each.update.session == "file"}
     assert final.rejected is None
     assert final.text == loaded.model.vocabulary.text(alone(runner, pcm, update))
+
+
+async def test_a_memory_that_grows_says_what_it_says_at_once(
+    host, config, store, tmp_path_factory, monkeypatch
+) -> None:
+    """Its text may change until it is stable, as of models that hear everything again."""
+    place = tmp_path_factory.mktemp("growing")
+    recipe = making.stored(place, moonshine_streaming.write, making.growing, "tiny-growing")
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(place))
+    monkeypatch.setattr(loading.Loader, "_detector", lambda self, folder: folder / "choose.onnx")
+    serving = msgspec.structs.replace(config.serving, model=str(recipe))
+    config = msgspec.structs.replace(config, serving=serving)
+    found: list[Hypothesis] = []
+    run = GrowingRunner._update
+
+    def noting(self, update, pieces):
+        found.append(run(self, update, pieces))
+        return found[-1]
+
+    monkeypatch.setattr(GrowingRunner, "_update", noting)
+    server = await host(config, lambda metrics: Runtime(config, metrics=metrics), Limits())
+    turns = [turn(seed) for seed in range(2)]
+    asked = [server.say(pcm.tobytes(), size=3200, pace=0.2) for pcm in turns]
+    told = await asyncio.gather(*asked)
+    loaded = Loader(str(recipe), "cpu", Size(1, 20 * 16000)).load()
+    runner = make_runner(loaded.chain, loaded.size)
+    text = loaded.model.vocabulary.text
+    for pcm, events in zip(turns, told, strict=True):
+        (final,) = [event for event in events if event["type"] == "final"]
+        (update,) = {
+            each.update.start: each.update
+            for each in found
+            if each.update.purpose is not Purpose.PARTIAL and text(each.tokens) == final["text"]
+        }.values()
+        audio = pcm.astype(np.float32) / 32768
+        fresh = Update("alone", 1, Purpose.FINAL, update.start, update.end, limit=update.limit)
+        (whole,) = runner.run([fresh], [[audio[update.start : update.end]]])
+        assert final["text"] == text(whole.tokens) != ""
+        stable = [event["stable"] for event in events if event["type"] == "partial"]
+        assert final["text"].startswith(max([*stable, ""], key=len))
