@@ -47,7 +47,8 @@ def said(published: Path, pcm: np.ndarray) -> dict:
         for part in ("encoder", "decoder", "joiner")
         for path in published.glob(f"{part}*.onnx")
     ]
-    line = [PROGRAM, *parts, f"--tokens={published / 'tokens.txt'}", "--num-threads=1", recording]
+    line = [PROGRAM, *parts, f"--tokens={published / 'tokens.txt'}", "--num-threads=1"]
+    line += ["--left-padding=0", "--right-padding=0.66", str(recording)]
     run = subprocess.run(line, capture_output=True, text=True, check=True)
     (told,) = [each for each in run.stderr.splitlines() + run.stdout.splitlines()
                if each.startswith("{")]  # fmt: skip
