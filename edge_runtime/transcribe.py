@@ -73,7 +73,7 @@ class Transcriber:
         self._loaded.model.check(language, task)
         self._loaded.served.tell(config)
         self._config = fitting(self._loaded.served.suited(config), self._loaded.size.samples)
-        self._ears = self._loaded.ears(1)
+        self._ear = self._loaded.ear(1)
 
     @property
     def device(self) -> str:
@@ -89,7 +89,7 @@ class Transcriber:
         """The events of one recording, given as 16 kHz mono float32 blocks of any size."""
         self._ring.clear()
         session = Session("file", self._loaded.model, self._config, self._options, self._ring)
-        slot = self._ears.open()
+        slot = self._ear.open()
         try:
             for block in blocks:
                 for start in range(0, len(block), RATE):
@@ -98,7 +98,7 @@ class Transcriber:
             while session.waiting:
                 yield from self._decode(session)
         finally:
-            self._ears.close(slot)
+            self._ear.close(slot)
 
     def _fed(self, session: Session, slot: int, samples: Samples) -> Iterator[Event]:
         # What waits keeps its audio, and all that came after it: a long silence, too.
@@ -106,7 +106,7 @@ class Transcriber:
             yield from self._decode(session)
         yield from session.feed(samples)
         while session.due:
-            (probability,) = self._ears.probabilities([slot], [session.frame()])
+            (probability,) = self._ear.probabilities([slot], [session.frame()])
             yield from session.heard(probability)
         while session.waiting >= AHEAD:
             yield from self._decode(session)

@@ -55,6 +55,11 @@ class VoiceDetector:
         self._free = list(range(rows - 1, -1, -1))
         self._rows = rows
 
+    @property
+    def room(self) -> int:
+        """Streams that may still be opened."""
+        return len(self._free)
+
     def open(self) -> int:
         """A slot for a fresh stream: zero context, zero state. Raises `DeviceError` when full."""
         if not self._free:
@@ -108,3 +113,30 @@ class VoiceDetector:
         }
         call = self._calls[count] = self._program.bind(views, self._stream)
         return call
+
+
+class Ears:
+    """Detectors side by side, so that each may have a thread: a stream stays with one of them."""
+
+    def __init__(self, detectors: Sequence[VoiceDetector]) -> None:
+        self.detectors = tuple(detectors)
+
+    def open(self) -> int:
+        """A slot of the detector with the most room. Raises `DeviceError` when all are full."""
+        count = len(self.detectors)
+        which = max(range(count), key=lambda number: self.detectors[number].room)
+        return self.detectors[which].open() * count + which
+
+    def close(self, slot: int) -> None:
+        """Give a slot back. Raises `DeviceError` when it is not open."""
+        own, which = divmod(slot, len(self.detectors))
+        self.detectors[which].close(own)
+
+    def shared(self, slots: Sequence[int]) -> list[tuple[VoiceDetector, list[int], list[int]]]:
+        """Each detector that has any of `slots`, their places among them, and its own slots."""
+        count, found = len(self.detectors), []
+        for which, detector in enumerate(self.detectors):
+            places = [place for place, slot in enumerate(slots) if slot % count == which]
+            if places:
+                found.append((detector, places, [slots[place] // count for place in places]))
+        return found

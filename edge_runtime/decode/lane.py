@@ -293,6 +293,10 @@ class Lane:
             self.tiled = self.chain.tiled(lambda: trial.through_tiles(self))
             self.graphs.close()
 
+    def chains_of(self, rows: int) -> tuple[int, ...]:
+        """The chains that a pass of so many rows may be: of a batch some row is done soon."""
+        return self.chains if rows == 1 else self.chains[:2]
+
     def warm(self) -> None:
         """Choose, capture what updates want, run it once; nothing where shapes are exact."""
         buckets = self.buckets
@@ -316,14 +320,14 @@ class Lane:
             min(shape.longest, int(shape.tokens_per_second * samples / shape.rate) + 1) + 1
         )
         for queries in self.buckets.query_sizes:
-            # A draft is checked in the first turn; again only where each step has a look.
-            again = queries <= LONG and self.chains == (1,)
-            turns: tuple[int, ...] = (0, 1) if queries == 1 or again else (0,)
-            chains = self.chains if queries == 1 else (1,)
-            if rows > 1:
-                if queries > longest:
-                    continue
-                turns, chains = turns[-1:], chains[:2]
+            if rows > 1 and queries > longest:
+                continue
+            # A draft is checked in the first turn, chains follow it in the second; both come in
+            # both where each step has a look.
+            turns: tuple[int, ...] = (0, 1) if queries <= LONG else (0,)
+            if self.chains[-1] > 1:
+                turns = (1,) if queries == 1 else (0,)
+            chains = self.chains_of(rows) if queries == 1 else (1,)
             for turn in turns:
                 for steps in chains:
                     yield Pass(rows, queries, frames, turn, steps)

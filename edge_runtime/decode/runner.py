@@ -203,12 +203,16 @@ class _Decoding:
             for each in active:
                 each.step()
         queries = max(len(each.feed()) for each in active)
+        rows = lane.buckets.rows(count)
+        if queries == 1 and not self.looks and lane.chains[-1] > 1:
+            # Empty caches have no order: chains begin in the turn that follows a check.
+            self._turn = 1
         shape = Pass(
-            lane.buckets.rows(count),
+            rows,
             lane.buckets.queries(queries),
             self._frames,
             self._turn,
-            self._steps() if queries == 1 else 1,
+            self._steps(lane.chains_of(rows)) if queries == 1 else 1,
         )
         tokens, position = lane.tokens(shape), lane.positions(shape)
         tokens[...] = 0
@@ -226,9 +230,8 @@ class _Decoding:
         self.looks += 1
         return mark
 
-    def _steps(self) -> int:
+    def _steps(self, chains: Seq[int]) -> int:
         """Single tokens before the host looks: as many as it likely takes, of what there is."""
-        chains = self._lane.chains
         rate = self._lane.chain.shape.rate
         likely = sorted(
             max(

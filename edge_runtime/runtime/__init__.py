@@ -26,7 +26,7 @@ from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.commons import Commons, Urgency
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Batch, Task
-from edge_runtime.runtime.hearing import Hearing
+from edge_runtime.runtime.hearing import Hearing, ears
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
@@ -91,7 +91,7 @@ class Runtime:
         self._pace = 1.0
         self._suited()  # what cannot be said of any configuration is said before there is a session
         self.loaded.served.tell(config)
-        self._ears = self.loaded.ears(config.serving.max_sessions)
+        self._ears = ears(self.loaded, config.serving.max_sessions)
         self._streams: dict[str, Stream] = {}
         self._turns = Turns(
             self._decoder, self._streams, self.metrics.batches, config.computing.page_kb << 10

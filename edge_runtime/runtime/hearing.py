@@ -1,17 +1,19 @@
-"""The voice detector's worker: whatever was fed is judged, all streams in one batch."""
+"""The voice detectors' workers: whatever was fed is judged, all streams of one in a batch."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from edge_runtime.audio import FRAME
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.audio.vad import Ears, VoiceDetector
+from edge_runtime.runtime.load import Loaded
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.runtime.tracing import Tracer
 from edge_runtime.session import Session
@@ -21,8 +23,17 @@ _log = logging.getLogger(__name__)
 LOOK = 1.0
 """Seconds after which all is looked at though nobody says anything: a crowd may have gone."""
 
+HEARD = 128
+"""Streams that one detector is for: about 6 of every 32 ms of a server's core."""
+
 CATCH_UP = 8
 """Frames of one stream that the voice detector judges in one go when it is behind."""
+
+
+def ears(loaded: Loaded, rows: int) -> Ears:
+    """Voice detectors for `rows` streams, where cores are left for more than one."""
+    count = max(1, min(-(-rows // HEARD), len(os.sched_getaffinity(0)) // 4))
+    return Ears([loaded.ear(-(-rows // count)) for _ in range(count)])
 
 
 class Hearing:
@@ -30,20 +41,20 @@ class Hearing:
 
     def __init__(
         self,
-        detector: VoiceDetector,
+        ears: Ears,
         streams: Mapping[str, Stream],
         settle: Callable[[Iterable[Stream]], None],
         give_up: Callable[[Stream, Exception], None],
         tracer: Tracer,
     ) -> None:
         """`settle` is called with those heard in a batch, `give_up` with one that cannot be."""
-        self._detector = detector
+        self._ears = ears
         self._streams = streams
         self._settle = settle
         self._give_up = give_up
         self._tracer = tracer
         self._due = asyncio.Event()
-        self._worker = ThreadPoolExecutor(1, "ears")
+        self._workers = {each: ThreadPoolExecutor(1, "ears") for each in ears.detectors}
         self._task: asyncio.Task[None] | None = None
 
     def stir(self) -> None:
@@ -53,7 +64,9 @@ class Hearing:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Judge inside this context."""
-        with self._worker:
+        with contextlib.ExitStack() as workers:
+            for each in self._workers.values():
+                workers.enter_context(each)
             self._task = asyncio.create_task(self._listen())
             self._task.add_done_callback(_ended)
             try:
@@ -64,8 +77,10 @@ class Hearing:
                 await asyncio.gather(self._task, return_exceptions=True)
 
     async def prove(self) -> None:
-        """Return once the worker has come through with something; never, where it is stuck."""
-        await asyncio.get_running_loop().run_in_executor(self._worker, _nothing)
+        """Return once all workers have come through with something; never, where one is stuck."""
+        loop = asyncio.get_running_loop()
+        each = (loop.run_in_executor(worker, _nothing) for worker in self._workers.values())
+        await asyncio.gather(*each)
         if self._task is None or self._task.done():
             await asyncio.Event().wait()
 
@@ -84,28 +99,43 @@ class Hearing:
 
     async def _hear(self, batch: list[Stream]) -> None:
         loop = asyncio.get_running_loop()
-        places = [stream.session.heard_samples for stream in batch]
+        heard = [stream.session.heard_samples for stream in batch]
         frames = [_frames(stream.session) for stream in batch]
-        slots = [stream.slot for stream in batch]
-        try:
-            found = await loop.run_in_executor(self._worker, self._judge, slots, frames)
-        except Exception as error:  # noqa: BLE001 – else nobody is heard any more
-            _log.exception("the voice detector failed")
-            for stream in batch:
-                self._give_up(stream, error)
-            return
-        for stream, place, probabilities in zip(batch, places, found, strict=True):
-            if stream.session.heard_samples != place:
-                continue  # an overrun took the frames away meanwhile
-            for probability in probabilities:
-                stream.put(stream.session.heard(probability))
+        parts = self._ears.shared([stream.slot for stream in batch])
+        judging = [
+            loop.run_in_executor(
+                self._workers[detector], self._judge, detector, slots, [frames[n] for n in places]
+            )
+            for detector, places, slots in parts
+        ]
+        answers = await asyncio.gather(*judging, return_exceptions=True)
+        for (_, places, _), found in zip(parts, answers, strict=True):
+            if isinstance(found, BaseException):
+                self._failed([batch[place] for place in places], found)
+                continue
+            for place, probabilities in zip(places, found, strict=True):
+                stream = batch[place]
+                if stream.session.heard_samples != heard[place]:
+                    continue  # an overrun took the frames away meanwhile
+                for probability in probabilities:
+                    stream.put(stream.session.heard(probability))
 
-    def _judge(self, slots: list[int], frames: list[list[Samples]]) -> list[list[float]]:
+    def _failed(self, streams: list[Stream], error: BaseException) -> None:
+        """End those that cannot be heard; what is no fault of a detector goes on."""
+        if not isinstance(error, Exception):
+            raise error
+        _log.error("the voice detector failed", exc_info=error)
+        for stream in streams:
+            self._give_up(stream, error)
+
+    def _judge(
+        self, detector: VoiceDetector, slots: list[int], frames: list[list[Samples]]
+    ) -> list[list[float]]:
         began = time.perf_counter()
         found: list[list[float]] = [[] for _ in slots]
         for turn in range(max(map(len, frames))):
             rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
-            answers = self._detector.probabilities(
+            answers = detector.probabilities(
                 [slots[row] for row in rows], [frames[row][turn] for row in rows]
             )
             for row, answer in zip(rows, answers, strict=True):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import deque
 from dataclasses import dataclass
 
 HIGH = 0.8
@@ -20,8 +22,8 @@ CALM = 10.0
 MEMORY = 20.0
 """Seconds that finals are remembered for: sums fade by 1/e in so long."""
 
-NEW = 0.1
-"""Weight of the newest partial in what one costs."""
+RECENT = 33
+"""Partials whose middle one tells what one costs: a few that were held up are no crowd."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Ladder:
         self._hop = hop
         self._factor = factor
         self._partial = 0.0  # seconds of a lane that one costs
+        self._partials: deque[float] = deque(maxlen=RECENT)
         self._finals = Fading()  # seconds of lanes
         self._audio = Fading()  # seconds that were heard
         self._spoken = Fading()  # seconds of these that could have been heard at speaking speed
@@ -90,8 +93,8 @@ class Ladder:
     def spent(self, at: float, seconds: float, *, partial: bool) -> None:
         """A lane has worked on an update of somebody who speaks."""
         if partial:
-            weight = NEW if self._partial else 1.0
-            self._partial += weight * (seconds - self._partial)
+            self._partials.append(seconds)
+            self._partial = statistics.median_low(self._partials)
         else:
             self._finals.add(at, seconds)
 

@@ -71,10 +71,10 @@ class Loaded:
         if save is not None:
             save()
 
-    def ears(self, rows: int) -> VoiceDetector:
+    def ear(self, rows: int) -> VoiceDetector:
         """A voice detector for `rows` streams, on the CPU whatever the device.
 
-        It belongs to the audio worker: one small graph for all sessions, whose answer is due
+        It belongs to an audio worker: one small graph for many sessions, whose answer is due
         every 32 ms. On a GPU it would wait for updates, and they for it.
         """
         return VoiceDetector(self.detector, open_device("cpu"), rows)

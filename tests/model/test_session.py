@@ -17,7 +17,7 @@ class Stand:
 
     def __init__(self, loaded, runner, rows: int = 4) -> None:
         self.loaded, self.runner = loaded, runner
-        self.ears = loaded.ears(rows)
+        self.ears = loaded.ear(rows)
 
     def open(self, options: Options) -> tuple[Session, int]:
         ring = Ring(30 * RATE)

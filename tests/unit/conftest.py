@@ -146,6 +146,7 @@ def needs_rtx() -> None:
 class Ears:
     """Loud is speech, at 0.95."""
 
+    room = 1
     open = staticmethod(lambda: 0)
     close = staticmethod(lambda slot: None)
 
@@ -159,4 +160,4 @@ def loud_is_speech(made_up, made_up_store, monkeypatch) -> None:
     """The store has no detector: any graph stands in for it, and is never run."""
     folder = made_up_store.graphs(made_up)
     monkeypatch.setattr(loading.Loader, "_detector", lambda self, _: folder / "embedding.onnx")
-    monkeypatch.setattr(loading.Loaded, "ears", lambda self, rows: Ears())
+    monkeypatch.setattr(loading.Loaded, "ear", lambda self, rows: Ears())

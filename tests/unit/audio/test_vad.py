@@ -7,7 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.audio import FRAME
+from edge_runtime.audio.vad import Ears, VoiceDetector
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.errors import DeviceError
 
@@ -122,3 +123,30 @@ def test_full_and_foreign_slots_are_refused(detector: VoiceDetector) -> None:
     for slot in (2, 5, -1):
         with pytest.raises(DeviceError, match="not open"):
             detector.close(slot)
+
+
+def test_ears_hear_together_what_one_hears(plan: Path) -> None:
+    """Streams are spread, stay where they are, and their places come back."""
+    device = OnnxDevice()
+    ears = Ears([VoiceDetector(device.load(plan), device, rows=2) for _ in range(2)])
+    slots = [ears.open() for _ in range(4)]
+    assert len(set(slots)) == 4
+    with pytest.raises(DeviceError, match="in use"):
+        ears.open()
+    random = np.random.default_rng(6)
+    alone = [Reference() for _ in slots]
+    for _ in range(3):
+        frames = random.normal(size=(4, FRAME)).astype(np.float32)
+        found = [0.0] * 4
+        shared = ears.shared(slots)
+        assert [len(places) for _, places, _ in shared] == [2, 2]
+        for detector, places, own in shared:
+            answers = detector.probabilities(own, [frames[place] for place in places])
+            for place, answer in zip(places, answers, strict=True):
+                found[place] = answer
+        assert found == pytest.approx(
+            [each.hear(frame) for each, frame in zip(alone, frames, strict=True)], rel=1e-4
+        )
+    ears.close(slots[1])
+    assert ears.shared(slots[:1])[0][1] == [0]
+    assert ears.open() == slots[1]

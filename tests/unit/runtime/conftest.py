@@ -20,6 +20,7 @@ class Ears:
     """A voice detector that hears how loud it is."""
 
     broken = False
+    room = 1
 
     def open(self) -> int:
         return 0
@@ -73,7 +74,7 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
 
     monkeypatch.setattr(load.Loader, "_on", on)
     monkeypatch.setattr(load, "candidates", candidates)
-    monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: ears)
+    monkeypatch.setattr(load.Loaded, "ear", lambda self, rows: ears)
     monkeypatch.setattr(decoder, "make_runner", FakeRunner)
     yield made
     for each in runtimes:

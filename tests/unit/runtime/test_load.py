@@ -287,7 +287,7 @@ def test_files_are_cut_to_what_the_engine_takes(
         probabilities = staticmethod(lambda slots, frames: [0.95])
 
     built(samples=64_000)
-    monkeypatch.setattr(load.Loaded, "ears", lambda self, rows: Ears())
+    monkeypatch.setattr(load.Loaded, "ear", lambda self, rows: Ears())
     config = Config(computing=Computing(precision="fp32", lanes=1))
     files = Transcriber(made_up_path, config=config, store=made_up_store)
     assert files.device.startswith("tensorrt")

@@ -110,7 +110,7 @@ async def test_a_stuck_lane_and_a_stuck_detector_prove_nothing(make, devices, ea
             await asyncio.wait_for(runtime.prove(), 0.2)
         device.free.set()
         await asyncio.wait_for(runtime.prove(), 2)
-        worker = runtime._hearing._worker
+        (worker,) = runtime._hearing._workers.values()
         worker.submit(time.sleep, 0.3)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(runtime.prove(), 0.1)

@@ -30,6 +30,7 @@ PADDING = 0.4
 class Ears:
     """Loud is speech."""
 
+    room = 1
     open = staticmethod(lambda: 0)
     close = staticmethod(lambda slot: None)
 
@@ -47,7 +48,7 @@ def recipe(tmp_path_factory):
 def store(recipe, monkeypatch) -> Store:
     monkeypatch.setenv("EDGE_RUNTIME_STORE", str(recipe.parent))
     monkeypatch.setattr(loading.Loader, "_detector", lambda self, folder: folder / "greedy.onnx")
-    monkeypatch.setattr(loading.Loaded, "ears", lambda self, rows: Ears())
+    monkeypatch.setattr(loading.Loaded, "ear", lambda self, rows: Ears())
     return Store(recipe.parent)
 
 
