@@ -170,8 +170,8 @@ def test_batches_are_compared_with_one_by_one(bench: Bench, monkeypatch):
     assert {name for name in found if ".cost." not in name} == {
         "batch.different", "batch.one.2", "batch.adaptive.2", "batch.alike.0.5", "batch.times",
         "batch.single.one", "batch.single.adaptive", "batch.single.worse",
-        "batch.table.all.static.1", "batch.table.all.static.2", "batch.table.all.adaptive", "batch.table.128.static.1",
-        "batch.table.128.static.2", "batch.table.128.adaptive",
+        "batch.table.all.static.1", "batch.table.all.static.2", "batch.table.all.adaptive",
+        "batch.table.128.static.1", "batch.table.128.static.2", "batch.table.128.adaptive",
     }  # fmt: skip
     assert {name.split(".")[2] for name in found if ".cost." in name} == {"1", "2"}
     assert found["batch.different"] == 0
