@@ -312,6 +312,11 @@ class EncoderDecoderRecipe(Recipe, frozen=True, kw_only=True):
     alignment_heads: tuple[tuple[int, int], ...]
     buckets: Buckets
 
+    @property
+    def fixed_frames(self) -> int | None:
+        """The frames that the encoder gives of any audio; None where these follow its length."""
+        return None
+
     def __post_init__(self) -> None:
         Recipe.__post_init__(self)
         if sum(self.decoder_tiles) != self.architecture.decoder_layers:
@@ -351,6 +356,11 @@ class WhisperRecipe(EncoderDecoderRecipe, frozen=True, kw_only=True, tag="whispe
 
     architecture: WhisperArchitecture
     marks: Marks
+
+    @property
+    def fixed_frames(self) -> int | None:
+        dims = self.architecture
+        return dims.context if dims.context == dims.context_step else None
 
     def _graph_content(self) -> dict[str, object]:
         return {

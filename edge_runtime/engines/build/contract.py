@@ -60,7 +60,7 @@ def signatures(
     count = np.dtype(np.int64)
     placed = {"position": Tensor(count, ("B",))} if recipe.placed else {}
     memory = {
-        name: Tensor(working, ("B", dims.heads, "T", dims.padded_head_dim))
+        name: Tensor(working, ("B", dims.heads, recipe.fixed_frames or "T", dims.padded_head_dim))
         for name in _layered("memory", range(dims.decoder_layers))
     }
     made = {

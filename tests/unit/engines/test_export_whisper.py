@@ -18,7 +18,7 @@ from edge_runtime.engines.export import whisper as exporter
 from edge_runtime.engines.export.graph import GraphWriter
 from edge_runtime.engines.export.whisper.features import filters, log_mel
 from edge_runtime.engines.recipe import WhisperRecipe
-from edge_runtime.errors import ConfigError, ModelDamaged
+from edge_runtime.errors import LanguageError, ModelDamaged
 
 FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN"}
 MOST = 16_000
@@ -133,9 +133,9 @@ def test_the_language_is_heard_or_told(chain, sounds) -> None:
         other = run(made, sound, language="zh" if each.language != "zh" else "de")[0]
         assert other.logprobs != each.logprobs
         assert run(made, sound, task="translate")[0].logprobs != each.logprobs
-    with pytest.raises(ConfigError, match="does not know the language 'xx'"):
+    with pytest.raises(LanguageError, match="does not know the language 'xx'"):
         run(made, sounds[0], language="xx")
-    with pytest.raises(ConfigError, match="no task 'sing'"):
+    with pytest.raises(LanguageError, match="no task 'sing'"):
         run(made, sounds[0], task="sing")
 
 

@@ -105,4 +105,5 @@ def _memory(g: GraphWriter, recipe: WhisperRecipe, weights: Weights, x: str) -> 
     parts = g.split(packed, [heads * padded] * len(names), axis=-1)
     for name, value in zip(names, parts, strict=True):
         each = g.op("Reshape", value, g.ints(0, 0, heads, padded))
-        g.output(g.transpose(each, 0, 2, 1, 3), name, g.dtype, ("B", heads, "T", padded))
+        size = ("B", heads, recipe.fixed_frames or "T", padded)
+        g.output(g.transpose(each, 0, 2, 1, 3), name, g.dtype, size)
