@@ -22,6 +22,10 @@ from edge_runtime.server.state import STATE, State
 from edge_runtime.server.transport import Transport
 from edge_runtime.server.websocket import WebSocket
 
+BEYOND = 10
+"""Times the longest message that is taken, up to which one is read to be answered; then the
+connection is closed (1009) without a word."""
+
 
 def handler(
     make: type[Dialect],
@@ -36,9 +40,10 @@ def handler(
             state.metrics.refused(error.code)
             state.metrics.dialects.refused(make.name, error.code)
             return web.json_response(make.complaint(error), status=400)
+        most = min(state.limits.message, BEYOND * state.config.serving.max_message_bytes)
         # text stays bytes, so that we answer what is not UTF-8; captions are too short to compress
         socket = web.WebSocketResponse(
-            max_msg_size=state.limits.message,
+            max_msg_size=most,
             timeout=state.limits.linger,
             compress=False,
             decode_text=False,
