@@ -21,7 +21,13 @@ from edge_runtime.engines.build.need import needless
 from edge_runtime.engines.engine import Engine, read
 from edge_runtime.engines.form import AUTO, Form, form
 from edge_runtime.engines.plans import ROWS
-from edge_runtime.engines.recipe import AnyRecipe, TiledRecipe, load_recipe
+from edge_runtime.engines.recipe import (
+    AnyRecipe,
+    BuiltRecipe,
+    TiledRecipe,
+    TransducerRecipe,
+    load_recipe,
+)
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError
@@ -107,7 +113,7 @@ def build(
         again=again,
         variant=variant,
     )
-    if if_needed and not again and isinstance(recipe, TiledRecipe):
+    if if_needed and not again and isinstance(recipe, BuiltRecipe):
         reason = needless(
             recipe,
             store,
@@ -135,6 +141,8 @@ def build(
 
 def _form(store: Store, recipe: AnyRecipe, precision: str, variant: str | None) -> Form:
     """What to build; says aloud where the calibrated model that is active cannot be built."""
+    if isinstance(recipe, TransducerRecipe) and precision == AUTO:
+        return Form("fp32")  # as it is published
     if not isinstance(recipe, TiledRecipe):
         return Form("fp16" if precision == AUTO else precision)
     if variant is not None and precision in (AUTO, INT8):

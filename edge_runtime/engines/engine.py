@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edge_runtime.engines import manifest
-from edge_runtime.engines.recipe import TiledRecipe
+from edge_runtime.engines.recipe import BuiltRecipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.errors import ModelDamaged
 
@@ -99,11 +99,11 @@ class Engine:
             fix = f"Run: edge-runtime build {self.info.model} {again}"
             raise ModelDamaged(error.message, fix) from error
 
-    def recipe(self) -> TiledRecipe:
+    def recipe(self) -> BuiltRecipe:
         """The recipe that it was built from; raises `ModelDamaged`."""
         path = self.folder / RECIPE
         try:
-            recipe: TiledRecipe = msgspec.json.decode(path.read_bytes(), type=TiledRecipe)
+            recipe: BuiltRecipe = msgspec.json.decode(path.read_bytes(), type=BuiltRecipe)
         except (OSError, msgspec.MsgspecError) as error:
             raise ModelDamaged(f"{path}: {error}", "Build or import the engine again.") from error
         return recipe

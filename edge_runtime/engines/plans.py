@@ -11,7 +11,7 @@ from edge_runtime.device.tensorrt.module import find_tensorrt, installed
 from edge_runtime.engines.board import Board
 from edge_runtime.engines.difference import Difference, differing
 from edge_runtime.engines.engine import Engine, EngineInfo, engines
-from edge_runtime.engines.recipe import TiledRecipe, load_recipe
+from edge_runtime.engines.recipe import BuiltRecipe, TransducerRecipe, load_recipe
 from edge_runtime.engines.store import Store, graphs_fingerprint
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing, RecipeError
 
@@ -54,7 +54,7 @@ class Wanted:
         return " ".join(parts)
 
 
-def find(store: Store, recipe: TiledRecipe, wanted: Wanted) -> Engine:
+def find(store: Store, recipe: BuiltRecipe, wanted: Wanted) -> Engine:
     """The newest whole engine of the model that is as wanted.
 
     Raises `ModelMissing` where none was ever built, `ModelDamaged` where the only one is
@@ -90,7 +90,7 @@ def find(store: Store, recipe: TiledRecipe, wanted: Wanted) -> Engine:
 
 
 def differences(
-    store: Store, recipe: TiledRecipe, info: EngineInfo, wanted: Wanted
+    store: Store, recipe: BuiltRecipe, info: EngineInfo, wanted: Wanted
 ) -> list[Difference]:
     """The fields in which an engine is not what is wanted, the gravest first."""
     hashes = _hashes(store, recipe) or info.weights
@@ -142,7 +142,7 @@ def unlike_here(store: Store, engine: Engine, board: Board) -> list[Difference]:
     if info.tensorrt in installed():
         version = find_tensorrt(info.tensorrt).version
     wanted = Wanted(info.precision, info.tensorrt, version, board.capability, info.split)
-    recipe = known if isinstance(known, TiledRecipe) else engine.recipe()
+    recipe = known if isinstance(known, BuiltRecipe) else engine.recipe()
     return differences(store, recipe, info, wanted)
 
 
@@ -160,10 +160,12 @@ def warnings(info: EngineInfo, board: Board) -> list[str]:
     ]
 
 
-def split(recipe: TiledRecipe, tiles: tuple[int, ...] | None) -> TiledRecipe:
+def split(recipe: BuiltRecipe, tiles: tuple[int, ...] | None) -> BuiltRecipe:
     """The recipe with its decoder cut otherwise; raises `RecipeError` where that cannot be."""
     if tiles is None or tiles == recipe.decoder_tiles:
         return recipe
+    if isinstance(recipe, TransducerRecipe):
+        raise RecipeError(f"{recipe.name} has no layers to cut", "Leave out --split.")
     layers = recipe.architecture.decoder_layers
     if sum(tiles) != layers or min(tiles) < 1:
         given = ",".join(map(str, tiles))
@@ -174,7 +176,7 @@ def split(recipe: TiledRecipe, tiles: tuple[int, ...] | None) -> TiledRecipe:
     return msgspec.structs.replace(recipe, decoder_tiles=tiles)
 
 
-def _hashes(store: Store, recipe: TiledRecipe) -> dict[str, str] | None:
+def _hashes(store: Store, recipe: BuiltRecipe) -> dict[str, str] | None:
     """Of the weights that the store has; a board may have been given engines alone."""
     try:
         return store.hashes(recipe)

@@ -386,6 +386,9 @@ class TransducerRecipe(Recipe, frozen=True, kw_only=True, tag="transducer"):
     follow the last sample, so that what the encoder holds back comes out.
     """
 
+    decoder_tiles: ClassVar[tuple[int, ...]] = ()
+    """Its graphs are not cut."""
+
     symbols_per_frame: Annotated[int, msgspec.Meta(ge=1, le=20)]
     flush_ms: Annotated[int, msgspec.Meta(ge=0, le=5000)]
     tokens_per_second: Annotated[float, msgspec.Meta(gt=0)]
@@ -412,6 +415,9 @@ TiledRecipe = MoonshineRecipe | WhisperRecipe
 
 StreamingRecipe = TransducerRecipe | MoonshineStreamingRecipe
 """Those that stream: they run as they are published."""
+
+BuiltRecipe = TiledRecipe | TransducerRecipe
+"""Those that plans are built of."""
 
 SpeechRecipe = TiledRecipe | StreamingRecipe
 """Those that turn speech into text."""

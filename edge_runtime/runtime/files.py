@@ -14,7 +14,7 @@ from edge_runtime.engines.board import board
 from edge_runtime.engines.engine import Engine
 from edge_runtime.engines.form import Form, form
 from edge_runtime.engines.plans import ROWS, Wanted, find, warnings
-from edge_runtime.engines.recipe import SpeechRecipe, StreamingRecipe
+from edge_runtime.engines.recipe import MoonshineStreamingRecipe, SpeechRecipe, StreamingRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import INT8, Variant, command
 from edge_runtime.errors import (
@@ -136,7 +136,7 @@ class Finder:
 
     def _engine(self, device: Device) -> Files:
         """Of those that TensorRT runs."""
-        if isinstance(self._recipe, StreamingRecipe):
+        if isinstance(self._recipe, MoonshineStreamingRecipe):
             raise EngineMismatch(
                 f"{self._recipe.name} has no engine: it runs as it is published",
                 "Use --device onnx-cuda, onnx-tensorrt or cpu.",
@@ -179,7 +179,7 @@ class Finder:
         if not self._computing.batch:
             wish = replace(wish, rows=min(wish.rows, ROWS))
         recipe = self._recipe
-        assert not isinstance(recipe, StreamingRecipe), "there are no engines of it"
+        assert not isinstance(recipe, MoonshineStreamingRecipe), "there are no engines of it"
         try:
             return find(self._store, recipe, wish)
         except (EngineMismatch, ModelDamaged) as error:

@@ -15,6 +15,9 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.device import Device, open_device
 from edge_runtime.device.cuda import present
+from edge_runtime.engines.build import chunked
+from edge_runtime.engines.build.profiles import Range
+from edge_runtime.engines.build.tile import Work, build_tile
 from edge_runtime.errors import EdgeRuntimeError
 from tests.tiny import fastconformer, making, zipformer
 
@@ -44,17 +47,9 @@ def device(request, graphs) -> Iterator[Device]:
 
 def _plans(graphs: Path, device) -> None:
     """Built for this GPU, as `edge-runtime build` does it."""
-    from edge_runtime.device.tensorrt.logger import make_logger
-    from edge_runtime.engines.build.profiles import Range
-    from edge_runtime.engines.build.tile import Work, build_tile, found, parse
-    from tests.unit.engines.streaming.test_plans import _open
-
     work = Work(device.tensorrt, 1 << 30, current=device.driver.current)
-    api = work.tensorrt.api
-    for path in graphs.glob("*.onnx"):
-        logger = make_logger(work.tensorrt, [].append, aloud=False)
-        with device.driver.current():
-            signature = _open(found(parse(api, api.Builder(logger), logger, path)))
+    for name, signature in chunked.signatures(graphs).items():
+        path = graphs / f"{name}.onnx"
         plan = build_tile(work, path, signature, [{"B": Range(1, 1, ROWS)}])
         path.with_suffix(".plan").write_bytes(bytes(plan))
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from edge_runtime.decode import proof
-from edge_runtime.decode.tiles import Chain
+from edge_runtime.decode.family import open_chain
 from edge_runtime.device import open_device
 from edge_runtime.device.cuda import open_driver
 from edge_runtime.device.tensorrt.module import TensorRT, find_tensorrt
@@ -30,7 +30,7 @@ from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
 from edge_runtime.engines.export.moonshine import encode, step
 from edge_runtime.engines.plans import ROWS, SAMPLES
-from edge_runtime.engines.recipe import AnyRecipe, MoonshineRecipe, TiledRecipe, load_recipe
+from edge_runtime.engines.recipe import AnyRecipe, BuiltRecipe, MoonshineRecipe, load_recipe
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
@@ -91,7 +91,7 @@ def build(
     for a split that does not add up or a model that is no speech model, and `EngineMismatch` for
     a calibrated model that is not of this recipe and these weights.
     """
-    if not isinstance(recipe, TiledRecipe):
+    if not isinstance(recipe, BuiltRecipe):
         raise RecipeError(f"{recipe.name} runs on the CPU", "Build an engine of a speech model.")
     cut = plans.split(recipe, options.split)
     tensorrt, here = find_tensorrt(options.tensorrt), board(options.index)
@@ -192,7 +192,8 @@ class _Job:
     def _companions(self, graphs: Path, detectors: list[Path], new: Path) -> None:
         """All that a board needs besides the plans to serve without the weights."""
         for name in ("table.npy", "shape.json", "vocabulary.json"):
-            shutil.copyfile(graphs / name, new / name)
+            if (graphs / name).is_file():  # a transducer's table is in its graphs
+                shutil.copyfile(graphs / name, new / name)
         for folder in detectors:
             for graph in folder.glob("*.onnx"):
                 shutil.copyfile(graph, new / graph.name)
@@ -207,7 +208,7 @@ class _Job:
 
     def _prove(self, reference: Path, new: Path) -> None:
         """Note what a CPU says, so that a GPU which says something else is found out."""
-        cpu = Chain(open_device("cpu"), reference)
+        cpu = open_chain(open_device("cpu"), reference)
         proof.write(proof.answers(cpu, self.options.samples), new)
 
     def _seal(self, new: Path, memory: MemoryPlan, began: float) -> None:

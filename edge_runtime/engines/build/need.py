@@ -10,13 +10,13 @@ from edge_runtime.device.tensorrt.module import FLAVOURS, find_tensorrt, install
 from edge_runtime.engines.board import board
 from edge_runtime.engines.form import Form
 from edge_runtime.engines.plans import find
-from edge_runtime.engines.recipe import TiledRecipe
+from edge_runtime.engines.recipe import BuiltRecipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import EngineMismatch, ModelDamaged, ModelMissing
 
 
 def needless(
-    recipe: TiledRecipe,
+    recipe: BuiltRecipe,
     store: Store,
     *,
     device: str,

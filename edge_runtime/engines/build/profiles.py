@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edge_runtime.engines.build.contract import Signature
 from edge_runtime.engines.export import shape as model_shape
-from edge_runtime.engines.recipe import TiledRecipe
+from edge_runtime.engines.recipe import BuiltRecipe, TransducerRecipe
 from edge_runtime.errors import ConfigError
 
 USUAL_SAMPLES = 128_000  # 8 s at 16 kHz: what plans are tuned for
@@ -25,11 +25,14 @@ class Range:
 Ranges = Mapping[str, Range]
 
 
-def ranges(recipe: TiledRecipe, rows: int, samples: int) -> Ranges:
+def ranges(recipe: BuiltRecipe, rows: int, samples: int) -> Ranges:
     """Of batches of up to `rows` rows of up to `samples` samples, and of the longest draft.
 
     Raises `ConfigError` where no row fits.
     """
+    if isinstance(recipe, TransducerRecipe):
+        # Audio goes in by the chunk, however long it is, and one look takes all its tokens.
+        return {"B": Range(1, 1, rows), "Q": Range(1, 1, 1)}
     shape = model_shape(recipe)
     frames, shortest = shape.frames, shape.shortest
     if samples < shortest:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_runtime.engines import variants
+from edge_runtime.engines.build import chunked
 from edge_runtime.engines.build.contract import Signature, signatures
 from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
-from edge_runtime.engines.recipe import TiledRecipe
+from edge_runtime.engines.recipe import BuiltRecipe, TransducerRecipe
 from edge_runtime.engines.store import Store, graphs_fingerprint
 from edge_runtime.engines.variant import INT8, Variant, command
-from edge_runtime.errors import ModelMissing
+from edge_runtime.errors import ModelMissing, RecipeError
 
 BASE = "fp16"
 """What an engine of 8-bit integers computes all else in."""
@@ -25,8 +26,8 @@ class Source:
     """`recipe` may be cut otherwise than `whole`, that of a CPU; `variant` is for integers."""
 
     store: Store
-    whole: TiledRecipe
-    recipe: TiledRecipe
+    whole: BuiltRecipe
+    recipe: BuiltRecipe
     precision: str
     variant: Variant | None = None
     scheme: Scheme | None = None
@@ -47,7 +48,13 @@ class Source:
         return graphs_fingerprint(self.recipe, self.precision, hashes, self.digest)
 
     def signatures(self) -> dict[str, Signature]:
-        """The tensors of all tiles."""
+        """The tensors of all tiles.
+
+        Those of a published model stand in its graphs, which are exported for it where they are
+        not yet: raises as `Store.graphs`.
+        """
+        if isinstance(self.recipe, TransducerRecipe):
+            return chunked.signatures(self.store.graphs(self.recipe, self.precision))
         table = self.scheme is not None and self.scheme.rounded(TABLE) is not None
         return signatures(self.recipe, self.floats, integer_table=table)
 
@@ -72,6 +79,7 @@ class Source:
             return
         from edge_runtime.engines.calibrate.write import write
 
+        assert not isinstance(self.recipe, TransducerRecipe), "it has no scheme"
         weights = self.store.weights(self.recipe)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=weights.parent) as folder:
             write(self.recipe, weights, self.scheme, Path(folder), "signed", BASE)
@@ -80,8 +88,8 @@ class Source:
 
 def source(
     store: Store,
-    recipe: TiledRecipe,
-    cut: TiledRecipe,
+    recipe: BuiltRecipe,
+    cut: BuiltRecipe,
     precision: str,
     fingerprint: str | None = None,
 ) -> Source:
@@ -90,7 +98,11 @@ def source(
     In int8 that is the variant whose fingerprint begins so, or the active one. Raises
     `ModelMissing` where there is none, and as `variants.usable`.
     """
-    if precision != INT8:
+    if isinstance(recipe, TransducerRecipe) and precision != "fp32":
+        raise RecipeError(
+            f"{recipe.name} is built as it is published", "Leave out --precision, or say fp32."
+        )
+    if precision != INT8 or isinstance(recipe, TransducerRecipe):
         return Source(store, recipe, cut, precision)
     if fingerprint is None:
         variant = variants.active(store, recipe)

@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
-import onnx
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from edge_runtime.device.tensorrt.logger import make_logger
 from edge_runtime.device.tensorrt.module import find_tensorrt
-from edge_runtime.engines.build.contract import Signature, Tensor
+from edge_runtime.engines.build import BuildOptions, build, chunked
+from edge_runtime.engines.build.contract import Signature, Tensor, check
 from edge_runtime.engines.build.profiles import Range
 from edge_runtime.engines.build.tile import Work, build_tile, found, parse
-from edge_runtime.engines.export.streaming import greedy, published
+from edge_runtime.engines.plans import Wanted, find
+from edge_runtime.engines.recipe import TransducerRecipe, load_recipe
+from edge_runtime.engines.store import Store
+from edge_runtime.errors import EngineMismatch, RecipeError
 from tests.tiny import fastconformer, making, moonshine_streaming, zipformer
 
 pytestmark = pytest.mark.usefixtures("needs_rtx")
 
 
-@pytest.mark.parametrize(
-    ("write", "built"),
-    # All four were built once, and with all of their steps: it takes 10 s.
-    [(zipformer.write, "encoder"), (fastconformer.write, "few")],
-    ids=["zipformer", "fastconformer"],
-)
-def test_tensorrt_reads_and_builds_them(tmp_path, write, built):
-    folder, graphs = making.exported(tmp_path, write)
-    work = Work(find_tensorrt("tensorrt_rtx"), 1 << 28)
-    api = work.tensorrt.api
-    model = published.find(folder)
-    few = graphs / "few.onnx"
-    # Unrolled, the loop takes longest to build: two steps of it hold all that there is in it.
-    onnx.save(greedy.graph(model, blank=0, symbols=1, steps=2), few)
-    for path in (graphs / "encoder.onnx", graphs / "greedy.onnx", few):
-        said: list[str] = []
-        logger = make_logger(work.tensorrt, said.append, aloud=False)
-        signature = _open(found(parse(api, api.Builder(logger), logger, path)))
-        tensors = [*signature.inputs.values(), *signature.outputs.values()]
-        assert all(each.dims[0] == "B" and "B" not in each.dims[1:] for each in tensors), said
-        if path.stem == built:
-            plan = build_tile(work, path, signature, [{"B": Range(1, 1, 4)}])
-            assert len(bytes(plan)) > 100_000
+@pytest.mark.parametrize("write", [zipformer.write, fastconformer.write])
+def test_tensorrt_reads_what_its_contract_says(tmp_path, write):
+    _, graphs = making.exported(tmp_path, write)
+    api = find_tensorrt("tensorrt_rtx").api
+    for name, signature in chunked.signatures(graphs).items():
+        logger = make_logger(find_tensorrt("tensorrt_rtx"), [].append, aloud=False)
+        check(
+            name, signature, found(parse(api, api.Builder(logger), logger, graphs / f"{name}.onnx"))
+        )
+
+
+def test_an_engine_is_built_and_found(tmp_path):
+    """Unrolled loops take longest: of a few frames there is enough of them."""
+    recipe = load_recipe(making.stored(tmp_path, fastconformer.write))
+    recipe = msgspec.structs.replace(recipe, requires=())  # no detector is in this store
+    store = Store(tmp_path)
+    options = BuildOptions(precision="fp32", tensorrt="tensorrt_rtx", rows=2, samples=320_000)
+    folder = build(recipe, store, options)
+    wanted = Wanted("fp32", "tensorrt_rtx", options_version(), rows=2, samples=320_000)
+    engine = find(store, recipe, wanted)
+    assert engine.folder == folder
+    names = {path.name for path in folder.iterdir()}
+    assert {"encoder.plan", "greedy.plan", "shape.json", "vocabulary.json", "proof.npz"} <= names
+    assert isinstance(engine.recipe(), TransducerRecipe)
+    with pytest.raises(EngineMismatch, match="rows"):
+        find(store, recipe, replace(wanted, rows=3))
+    with pytest.raises(RecipeError, match="as it is published"):
+        build(recipe, store, replace(options, precision="fp16"))
+    with pytest.raises(RecipeError, match="no layers to cut"):
+        build(recipe, store, replace(options, split=(1,)))
+
+
+def options_version() -> str:
+    return find_tensorrt("tensorrt_rtx").version
 
 
 def test_tensorrt_reads_the_programs_of_a_growing_memory(tmp_path):
@@ -63,15 +80,3 @@ def test_tensorrt_reads_the_programs_of_a_growing_memory(tmp_path):
         }
         plan = build_tile(work, path, Signature(inputs, signature.outputs), [ranges])
         assert len(bytes(plan)) > 100_000
-
-
-def _open(signature: Signature) -> Signature:
-    """With the batch as the one free dimension."""
-
-    def opened(tensors: dict) -> dict:
-        return {
-            name: Tensor(each.dtype, tuple("B" if size == -1 else size for size in each.dims))
-            for name, each in tensors.items()
-        }
-
-    return Signature(opened(signature.inputs), opened(signature.outputs))
