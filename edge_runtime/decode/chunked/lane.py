@@ -41,8 +41,8 @@ class ChunkLane:
         self.graphs = Graphs(device, self.stream, KEPT)
         self.padding = {"samples": (0, 0), "queries": (0, 0)}
         """What calls were made for so far, by kind: real ones, and more for nothing."""
-        self.scratch = [(Half(device, shape), Half(device, shape)) for _ in range(rows)]
-        """For each update of a batch: where silence behind a stream leads."""
+        self.scratch = [(Half(device, shape), Half(device, shape)) for _ in range(self.rows)]
+        """For each row of a batch: where silence behind a stream leads."""
         self._spare = words(device, shape, self.rows)
         self.audio = device.alloc((self.rows, shape.samples), np.float32)
         self.blank = Mirror(device, (self.rows,), np.int64, "length")

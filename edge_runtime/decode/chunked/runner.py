@@ -58,6 +58,12 @@ class ChunkRunner:
             # Several of one stream: each goes on where the one before it came to.
             pairs = zip(updates, audio, strict=True)
             return [self.run([update], [pieces])[0] for update, pieces in pairs]
+        rows = self.lane.rows
+        if len(updates) > rows:
+            return [
+                *self.run(updates[:rows], audio[:rows]),
+                *self.run(updates[rows:], audio[rows:]),
+            ]
         stream = self.lane.stream
         self.watch.begin(updates)
         waited, began = stream.counters.waits, stream.mark()
@@ -128,10 +134,9 @@ class ChunkRunner:
             self.chain.states.release(job.kept)
 
     def _run(self, jobs: Sequence[_Job]) -> None:
-        """Run the chunks that jobs have before them, as many rows at once as the lane takes."""
+        """Run the chunks that jobs have before them, one of each at a time."""
         while due := [job for job in jobs if job.due]:
-            for first in range(0, len(due), self.lane.rows):
-                self._chunks(due[first : first + self.lane.rows])
+            self._chunks(due)
 
     def _chunks(self, jobs: Sequence[_Job]) -> None:
         """One chunk of each; the host waits once, more often only for a burst of tokens."""
