@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from soaking import feed, main
+from soaking.sessions import Found
 from soaking.state import Reading, State
 
 from edge_runtime import events
@@ -122,3 +123,11 @@ def test_turns_without_a_final_and_texts_taken_back_are_wrong():
         "warning device: It broke.",
         "a final does not begin with 'One two'",
     ]
+
+
+def test_sessions_that_leave_something_behind_are_told_once_pools_are_full():
+    found = Found(10_000, 50)
+    assert found.slope is None
+    found.points = [(500, 300 * MB)] + [(n, 400 * MB + n * 2048) for n in range(1000, 4000, 500)]
+    assert found.slope == pytest.approx(1000 * 2048)
+    assert found.record()["slope"] == found.slope
