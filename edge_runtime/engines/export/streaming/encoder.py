@@ -122,7 +122,7 @@ def _joined(encoder: Encoder, before: Any, kept: dict[str, str], groups: list[Pa
         outputs,
         [*before.initializer, *weights, *constants],
     )
-    return graft.model(made, list(encoder.file.model.opset_import), encoder.file.notes)
+    return graft.model(made, [encoder.file.model], encoder.file.notes)
 
 
 def _output(name: str, dtype: np.dtype[Any], shape: Sequence[int | str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -56,9 +56,15 @@ def current(model: Any) -> Any:
     return model
 
 
-def model(graph: Any, opsets: list[Any], notes: Mapping[str, str] | None = None) -> Any:
-    """A model of a graph, for every onnxruntime that we support."""
+def model(graph: Any, parts: Sequence[Any], notes: Mapping[str, str] | None = None) -> Any:
+    """A model of a graph that holds nodes of `parts`, of the latest opset that one of them has."""
+    versions: dict[str, int] = {}
+    for part in parts:
+        for each in part.opset_import:
+            domain = "" if each.domain == "ai.onnx" else each.domain
+            versions[domain] = max(each.version, versions.get(domain, 0))
+    opsets = [onnx.helper.make_opsetid(*each) for each in versions.items()]
     made = onnx.helper.make_model(graph, opset_imports=opsets, producer_name="edge-runtime")
-    made.ir_version = IR_VERSION
+    made.ir_version = max(IR_VERSION, *(part.ir_version for part in parts))
     onnx.helper.set_model_props(made, dict(notes or {}))
     return made

@@ -43,8 +43,8 @@ class _Writer:
         self._steps = steps
         self._g = GraphWriter("greedy")
         self._inner: list[tuple[Any, str, dict[str, str]]] = []
-        self._predictor = graft.current(model.predictor.file.model).graph
-        self._joiner = graft.current(model.joiner.file.model).graph
+        self._predictor = graft.current(model.predictor.file.model)
+        self._joiner = graft.current(model.joiner.file.model)
 
     def graph(self) -> Any:
         g, encoder, predictor = self._g, self._model.encoder, self._model.predictor
@@ -121,8 +121,10 @@ class _Writer:
         values, places = g.split_op("TopK", 2, logits, g.ints(2), axis=-1)
         best, second = g.split(values, [1, 1], axis=1)
         token = g.op("Squeeze", g.split(places, [1, 1], axis=1)[0], g.ints(1))
-        total = g.op("ReduceLogSumExp", logits, axes=[-1], keepdims=1)
-        logprob = g.op("Squeeze", g.op("Sub", best, total), g.ints(1))
+        # The logarithm of a sum as every opset has it; published graphs may be of a later one.
+        apart = g.op("Exp", g.op("Sub", logits, best))
+        total = g.op("Log", g.op("ReduceSum", apart, g.ints(1), keepdims=0))
+        logprob = g.op("Neg", total)
         return token, logprob, g.op("Squeeze", g.op("Sub", best, second), g.ints(1))
 
     # -- the published graphs
@@ -136,7 +138,7 @@ class _Writer:
             kept[lengths.name] = g.cast(ones, DTYPES[lengths.dtype])
         for number, state in enumerate(predictor.states):
             kept[state.given] = g.transpose(row[f"recurrent_{number}"], 1, 0, 2)
-        self._put(self._predictor, name, kept, predictor.file)
+        self._put(self._predictor.graph, name, kept, predictor.file)
         after: Row = {"predicted": f"{name}/{predictor.predicted}"}
         for number, state in enumerate(predictor.states):
             taken = g.transpose(f"{name}/{state.taken}", 1, 0, 2)
@@ -150,7 +152,7 @@ class _Writer:
             joiner.encoded.name: _lifted(g, encoded, joiner.encoded.shape),
             joiner.predicted.name: _fitted(g, predicted, self._model.predictor, joiner),
         }
-        self._put(self._joiner, name, kept, joiner.file)
+        self._put(self._joiner.graph, name, kept, joiner.file)
         return g.op("Flatten", f"{name}/{joiner.logits}", axis=1)
 
     def _put(self, graph: Any, name: str, kept: dict[str, str], file: Published) -> None:
@@ -172,10 +174,8 @@ class _Writer:
             _ordered(nodes, known), "greedy", list(outer.graph.input),
             list(outer.graph.output), [*weights, *shared.values()],
         )  # fmt: skip
-        domains = {each.domain: each for each in outer.opset_import}
-        for file in (self._model.predictor.file, self._model.joiner.file):
-            domains |= {each.domain: each for each in file.model.opset_import if each.domain}
-        return graft.model(made, list(domains.values()))
+        parts = (outer, self._predictor, self._joiner)
+        return graft.model(made, parts)
 
 
 def _lifted(g: GraphWriter, vector: str, shape: tuple[int | None, ...]) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import version_converter
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.runner import ChunkRunner
@@ -67,6 +70,22 @@ def test_whole_is_what_the_published_files_say(runner, folders):
     assert len({token for _, token in spoken}) > 5
     assert max(np.bincount([frame for frame, _ in spoken])) == 3
     assert said(whole(runner, audio)) == spoken
+
+
+@pytest.mark.parametrize("form", ["integers", "a later opset"])
+def test_other_forms_are_taken_as_they_come(tmp_path, form):
+    def write(place):
+        fastconformer.write(place)
+        for path in place.glob("*.onnx"):
+            if form == "integers":
+                quantize_dynamic(path, path, weight_type=QuantType.QUInt8)
+            else:
+                onnx.save(version_converter.convert_version(onnx.load(path), 19), path)
+
+    published_, graphs = making.exported(tmp_path, write, symbols=3)
+    audio = sound(1, 0.8)
+    runner = ChunkRunner(ChunkChain(OnnxDevice(), graphs), Size(1, SIZE))
+    assert said(whole(runner, audio)) == plain.fastconformer(published_, audio, symbols=3)
 
 
 @pytest.mark.parametrize("ends", [[1, 700, 2_600, 2_601, 9_000], [5_000, 17_000, 23_999]])
