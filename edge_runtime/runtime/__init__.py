@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -295,11 +295,13 @@ class Runtime:
         if self._hearing is not None:
             self._hearing.stir()
 
-    def _settle(self, heard: Iterable[Stream] = ()) -> None:
+    def _settle(self, heard: Collection[Stream], took: float) -> None:
         """Carry out what clients asked for, those too who wait while others are heard."""
         touched, self._touched = self._touched | dict.fromkeys(heard), {}
         for stream in touched:
             self._after(stream)
+        if heard:
+            self._commons.crowd.judged(took)
         self._commons.give_way()
         self._commons.dispatch()
 

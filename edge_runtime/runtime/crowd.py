@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import statistics
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +23,9 @@ _log = logging.getLogger(__name__)
 EVERY = 0.1
 """Seconds between two looks."""
 
+ROUNDS = 9
+"""Turns of the voice detector whose middle one tells how late it is."""
+
 
 class Crowd:
     """A `Ladder` with a clock."""
@@ -32,6 +37,7 @@ class Crowd:
         self._lanes = 1
         self._looked = time.monotonic()
         self._heard: dict[Stream, int] = {}
+        self._rounds: deque[float] = deque(maxlen=ROUNDS)
 
     @property
     def hop(self) -> float:
@@ -55,6 +61,10 @@ class Crowd:
             partial = hypothesis.update.purpose is Purpose.PARTIAL
             self._ladder.spent(time.monotonic(), hypothesis.cost.share, partial=partial)
 
+    def judged(self, seconds: float) -> None:
+        """The voice detector took so long for all whose audio was there, the wait included."""
+        self._rounds.append(seconds)
+
     def look(self, streams: Iterable[Stream], lanes: int) -> list[WarningEvent]:
         """What everybody is told, if another step is in force from now on."""
         now = time.monotonic()
@@ -65,7 +75,8 @@ class Crowd:
         self._speakers = sum(each.session.speaking for each in live)
         self._lanes = lanes
         ladder, before = self._ladder, self._ladder.level
-        changed = ladder.look(now, self._speakers, lanes)
+        late = statistics.median(self._rounds) if self._speakers and self._rounds else 0.0
+        changed = ladder.look(now, self._speakers, lanes, late)
         self._metrics.load(ladder.level, ladder.demand(now, 0, self._speakers))
         if not changed:
             return []

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from edge_runtime.audio import FRAME
@@ -43,11 +43,12 @@ class Hearing:
         self,
         ears: Ears,
         streams: Mapping[str, Stream],
-        settle: Callable[[Iterable[Stream]], None],
+        settle: Callable[[Collection[Stream], float], None],
         give_up: Callable[[Stream, Exception], None],
         tracer: Tracer,
     ) -> None:
-        """`settle` is called with those heard in a batch, `give_up` with one that cannot be."""
+        """`settle` is called with those heard in a batch and the seconds that took, `give_up` with
+        one that cannot be."""
         self._ears = ears
         self._streams = streams
         self._settle = settle
@@ -93,9 +94,10 @@ class Hearing:
             later.cancel()
             self._due.clear()
             while batch := [each for each in self._streams.values() if each.session.due]:
+                began = loop.time()
                 await self._hear(batch)
-                self._settle(batch)
-            self._settle(())
+                self._settle(batch, loop.time() - began)
+            self._settle((), 0.0)
 
     async def _hear(self, batch: list[Stream]) -> None:
         loop = asyncio.get_running_loop()

@@ -19,6 +19,9 @@ RISE = 1.0
 CALM = 10.0
 """Seconds that the easier step would have done, before it is gone back to."""
 
+LATE = 0.2
+"""Seconds that what was said may wait to be heard: else the host has too much to do."""
+
 MEMORY = 20.0
 """Seconds that finals are remembered for: sums fade by 1/e in so long."""
 
@@ -115,14 +118,17 @@ class Ladder:
         often = max(self._hop, self._factor * self._partial) * STEPS[level].hop
         return self.finals(at) + speakers * self._partial / often
 
-    def look(self, at: float, speakers: int, lanes: int) -> bool:
-        """Whether another step is in force from now on, with so many lanes for the speakers."""
+    def look(self, at: float, speakers: int, lanes: int, late: float = 0.0) -> bool:
+        """Whether another step is in force from now on, with so many lanes for the speakers.
+
+        What they say was heard so `late` of late: the host may be busy where the lanes are not.
+        """
         before = self.level
-        if self.demand(at, self.level, speakers) > HIGH * lanes:
+        if self.demand(at, self.level, speakers) > HIGH * lanes or late > LATE:
             self._fits = None
             if at - self._changed >= RISE and self.level + 1 < len(STEPS):
                 self.level += 1
-        elif self.level and self.demand(at, self.level - 1, speakers) <= LOW * lanes:
+        elif self.level and self._easier(at, speakers, lanes, late):
             self._fits = at if self._fits is None else self._fits
             if at - self._fits >= CALM:
                 self.level -= 1
@@ -133,3 +139,6 @@ class Ladder:
             return False
         self._changed = at
         return True
+
+    def _easier(self, at: float, speakers: int, lanes: int, late: float) -> bool:
+        return late <= LATE / 2 and self.demand(at, self.level - 1, speakers) <= LOW * lanes

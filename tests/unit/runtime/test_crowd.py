@@ -45,7 +45,7 @@ async def test_at_each_step_everybody_is_told_and_finals_come(make, clock) -> No
         ladder.spent(clock[0], 1000.0, partial=False)
         for _ in STEPS:
             clock[0] += 2
-            runtime._settle()
+            runtime._settle((), 0.0)
         assert ladder.level == len(STEPS) - 1
         assert runtime.about["load"]["level"] == ladder.level
         assert stream.session._segments.pace == math.inf
@@ -72,14 +72,14 @@ async def test_partials_come_back_in_the_same_segment(make, clock) -> None:
         ladder.spent(clock[0], 0.001, partial=True)
         ladder.level = 3
         clock[0] += 1
-        runtime._settle()
+        runtime._settle((), 0.0)
         await stream.feed(SPOKEN)
         clock[0] += 1
-        runtime._settle()
+        runtime._settle((), 0.0)
         assert not [event for event in stream._events if isinstance(event, Partial)]
         for _ in range(4):  # from no partials to all of them
             clock[0] += 20
-            runtime._settle()
+            runtime._settle((), 0.0)
         assert ladder.level < 3
         clock[0] += 20
         await stream.feed(SPOKEN)
@@ -125,7 +125,7 @@ async def test_what_is_in_force_is_in_the_figures(make, clock) -> None:
         runtime.open()
         runtime._crowd._ladder.spent(clock[0], 1000.0, partial=False)
         clock[0] += 1
-        runtime._settle()
+        runtime._settle((), 0.0)
         figures = runtime.metrics.text().decode()
         assert "edge_runtime_load_level 1.0" in figures
         assert 'edge_runtime_load_changes_total{direction="harder"} 1.0' in figures

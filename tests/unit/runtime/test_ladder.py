@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_runtime.runtime.ladder import CALM, HIGH, LOW, MEMORY, RISE, STEPS, Ladder
+from edge_runtime.runtime.ladder import CALM, HIGH, LATE, LOW, MEMORY, RISE, STEPS, Ladder
 
 COST = 0.1  # s of a partial: every 0.5 s, by the factor
 
@@ -123,3 +123,25 @@ def test_the_easier_step_fits_below_where_it_was_left() -> None:
     assert LOW < HIGH < 1
     assert all(easier.hop <= harder.hop for easier, harder in itertools.pairwise(STEPS))
     assert [step.admits for step in STEPS] == [True] * (len(STEPS) - 1) + [False]
+
+
+def test_a_host_that_hears_late_climbs_and_comes_down_when_it_hears_at_once() -> None:
+    made = Ladder(hop=0.2, factor=5.0)
+    assert made.look(2.0, speakers=5, lanes=2, late=LATE * 1.1)
+    assert made.look(4.0, speakers=5, lanes=2, late=LATE * 1.1)
+    assert made.level == 2
+    for at in range(5, 40):
+        made.look(at, speakers=5, lanes=2, late=LATE * 0.7)  # in time, and not by much
+    assert made.level == 2
+    for at in range(40, 40 + 3 * int(CALM)):
+        made.look(at, speakers=5, lanes=2, late=0.01)
+    assert made.level == 0
+
+
+def test_a_few_that_were_held_up_are_no_crowd() -> None:
+    made = Ladder(hop=0.2, factor=5.0)
+    for _ in range(40):
+        made.spent(0.0, 0.002, partial=True)
+    for _ in range(10):
+        made.spent(0.0, 0.07, partial=True)
+    assert made.demand(0.0, 0, 46) == pytest.approx(46 * 0.002 / 0.2)
