@@ -168,9 +168,15 @@ class Segments:
         return None
 
     def samples(self, purpose: Purpose, heard: int) -> int:
-        """How much audio `take` would give now, at most."""
+        """How much audio is to be heard for what `take` would give now, at most.
+
+        A model whose text only grows hears none of it again.
+        """
         segment, end = self._window(purpose, heard)
-        return max(0, end - segment.start)
+        begin = segment.start
+        if self._reader.model.shape.grows:
+            begin = max(begin, segment.covered)
+        return max(0, end - begin)
 
     def _window(self, purpose: Purpose, heard: int) -> tuple[Segment, int]:
         """The segment that is decoded for that purpose, and where its audio ends."""

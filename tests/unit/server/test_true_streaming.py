@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edge_runtime.config import Computing, Config, Guarding, Serving
+from edge_runtime.config import Computing, Config, Guarding, Listening, Serving
 from edge_runtime.decode.chunked.runner import ChunkRunner
 from edge_runtime.decode.family import make_runner
 from edge_runtime.decode.growing.runner import GrowingRunner
@@ -119,6 +119,30 @@ async def test_sessions_grow_to_what_the_whole_says(host, config, store, finals)
         assert starts == sorted(starts)
         assert final["start"] - PADDING <= starts[0] <= words[-1]["end"] <= final["end"] + 1.0
     assert 'model="tiny-transducer"' in server.metrics.text().decode()
+
+
+async def test_a_segment_that_is_cut_takes_nothing_back(host, config, store) -> None:
+    """Past the cap a segment ends before what was heard of it; the next one says the rest."""
+    listening = Listening(cap_ms=4000, search_ms=1500)
+    config = msgspec.structs.replace(config, listening=listening)
+    server = await host(config, lambda metrics: Runtime(config, metrics=metrics), Limits())
+    random = np.random.default_rng(3)
+    loud = np.concatenate([random.uniform(0.2, 1, 900), np.full(90, 0.02)])
+    noise = random.normal(0, 8000, 990 * 160) * np.repeat(loud, 160)
+    pcm = noise.clip(-32000, 32000).astype("<i2")
+    events = await server.say(pcm.tobytes(), size=3200, pace=0.1)
+    finals = [event for event in events if event["type"] == "final"]
+    assert [final["reason"] for final in finals[:2]] == ["cap", "cap"]
+    for final in finals:
+        stable = [
+            event["stable"]
+            for event in events
+            if event["type"] == "partial" and event["segment"] == final["segment"]
+        ]
+        for before, after in itertools.pairwise([*stable, final["text"]]):
+            assert after.startswith(before), "what was said is taken back"
+        assert "alternative" not in final, "nothing had to be forced"
+        assert final["text"]
 
 
 def test_a_recording_says_the_same(config, store, finals) -> None:
