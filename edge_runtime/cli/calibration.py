@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from edge_runtime.engines.calibrate.calibrate import Result, calibrate
 from edge_runtime.engines.calibrate.options import Options
 from edge_runtime.engines.calibrate.watch import STEPS, Watch
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.recipe import TiledRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import RecipeError
 
@@ -25,9 +25,9 @@ _LAYERS = 3
 def show(model: str, options: Options, *, as_json: bool) -> bool:
     """Calibrate, and say what came of it; whether it was installed."""
     recipe = load_recipe(model)
-    if not isinstance(recipe, MoonshineRecipe):
+    if not isinstance(recipe, TiledRecipe):
         raise RecipeError(
-            f"{recipe.name} cannot be calibrated", "Choose a model of the family moonshine."
+            f"{recipe.name} cannot be calibrated", "Choose a model whose family is in tiles."
         )
     began = time.monotonic()
     with _Screen(recipe.name, shown=not as_json) as screen:

@@ -34,8 +34,8 @@ from edge_runtime.engines.calibrate.texts import SILENT, Text, Writer
 from edge_runtime.engines.calibrate.watch import Watch
 from edge_runtime.engines.calibrate.work import Work
 from edge_runtime.engines.calibrate.write import floats
-from edge_runtime.engines.export import moonshine
-from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
+from edge_runtime.engines.export import shape
+from edge_runtime.engines.recipe import TiledRecipe, load_recipe
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.vocabulary import read_vocabulary
 from edge_runtime.engines.weights import Weights
@@ -70,7 +70,7 @@ class Result:
 
 
 def calibrate(
-    recipe: MoonshineRecipe, store: Store, options: Options, watch: Watch | None = None
+    recipe: TiledRecipe, store: Store, options: Options, watch: Watch | None = None
 ) -> Result:
     """Calibrate a model of the store, or say why not; nothing is installed then.
 
@@ -87,9 +87,7 @@ def calibrate(
 class _Calibration:
     """One run: its steps in order."""
 
-    def __init__(
-        self, recipe: MoonshineRecipe, store: Store, options: Options, watch: Watch
-    ) -> None:
+    def __init__(self, recipe: TiledRecipe, store: Store, options: Options, watch: Watch) -> None:
         """Reads the recordings, and finds what an interrupted run has left."""
         self._recipe, self._store = recipe, store
         self._options, self._watch = options, watch
@@ -156,7 +154,7 @@ class _Calibration:
 
     def _ranging(self) -> Ranging:
         full = floats(self._recipe, self._arrays)
-        observer = Observer(full.graphs, full.weights[TABLE], moonshine.shape(self._recipe))
+        observer = Observer(full.graphs, full.weights[TABLE], shape(self._recipe))
         return Ranger(full, observer, self._material, self._work, self._watch)()
 
     def _judged(self, graphs: Path) -> tuple[Verdict, Belief]:

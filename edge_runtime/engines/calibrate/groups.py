@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable
 
 _LAYER = re.compile(r"model\.(encoder|decoder)\.layers\.(\d+)\.(\w+)\.")
-_PARTS = {"self_attn": "attention", "encoder_attn": "cross-attention", "mlp": "MLP"}
+_PARTS = {
+    "self_attn": "attention", "encoder_attn": "cross-attention", "mlp": "MLP", "fc1": "MLP",
+    "fc2": "MLP",
+}  # fmt: skip
 _NAMES = {"table": "embedding table", "cross_proj.weight": "cross projection"}
 
 

@@ -19,7 +19,7 @@ from edge_runtime.engines.calibrate.texts import SILENT, Text, Writer
 from edge_runtime.engines.calibrate.trial import Spoken, Trial
 from edge_runtime.engines.calibrate.watch import Watch
 from edge_runtime.engines.calibrate.work import Work
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.weights import Weights
 from edge_runtime.errors import CalibrationError
 
@@ -45,7 +45,7 @@ class Mixer:
     """Every measurement is kept, and not made again after an interruption."""
 
     def __init__(
-        self, recipe: MoonshineRecipe, material: Material, options: Options, work: Work,
+        self, recipe: TiledRecipe, material: Material, options: Options, work: Work,
         watch: Watch,
     ) -> None:  # fmt: skip
         self._recipe = recipe

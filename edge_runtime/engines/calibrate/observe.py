@@ -28,6 +28,7 @@ class Observer:
         self._shape = shape
         names = [f"layers_{layers.start}_{layers.stop}" for layers in shape.tiles]
         self._encoder = _Exposed(graphs["encoder"], threads)
+        self._embedding = _Exposed(graphs["embedding"], threads)
         self._tiles = [_Exposed(graphs[name], threads) for name in names]
 
     def __call__(self, samples: NDArray[np.float32], tokens: Sequence[int], seen: Seen) -> None:
@@ -38,9 +39,10 @@ class Observer:
         shape = self._shape
         count = np.array([len(samples)], np.int64)
         values = self._encoder.run({"audio": samples[None], "length": count}, seen)
-        fed = [shape.begin, *tokens][: shape.longest + 1]
+        fed = [*shape.opening(), *tokens][: max(shape.draft_tokens)]
         values["position"] = np.zeros(1, np.int64)
-        values["hidden"] = self._table[fed][None]
+        values["tokens"] = np.array([fed], np.int64)
+        values |= self._embedding.run({**values, "table": self._table}, seen)
         size = (1, shape.heads, shape.past, shape.padded_head_dim)
         empty = np.zeros(size, np.float32)
         for tile in self._tiles:

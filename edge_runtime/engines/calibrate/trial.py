@@ -22,8 +22,8 @@ from edge_runtime.engines.calibrate.scheme import TABLE, Scheme
 from edge_runtime.engines.calibrate.sites import sites
 from edge_runtime.engines.calibrate.table import file_content
 from edge_runtime.engines.calibrate.write import Floats, floats, save, unpadded
-from edge_runtime.engines.export import moonshine
-from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.engines.export import shape
+from edge_runtime.engines.recipe import TiledRecipe
 from edge_runtime.engines.weights import Weights
 
 CHECKED = 25
@@ -57,12 +57,12 @@ class Trial:
     A graph that a scheme leaves alone is loaded once.
     """
 
-    def __init__(self, recipe: MoonshineRecipe, arrays: Weights, clips: Sequence[Spoken]) -> None:
+    def __init__(self, recipe: TiledRecipe, arrays: Weights, clips: Sequence[Spoken]) -> None:
         """`clips` are a few, of speech."""
         self.recipe, _ = unpadded(recipe, Scheme(products={}))
         self.full: Floats = floats(self.recipe, arrays, fused=True)
         self._padded = recipe
-        self._shape: ModelShape = moonshine.shape(self.recipe)
+        self._shape: ModelShape = shape(self.recipe)
         self._clips = clips
         self._sites = {
             name: {site.name for site in sites(model)} for name, model in self.full.graphs.items()
@@ -108,7 +108,7 @@ class Trial:
         """The least time of a typical update of the first clip: encode, check, a few steps."""
         made, clip = self._made(scheme), self._clips[0]
         memory = made.encode(clip.samples)
-        draft = [self._shape.begin, *range(3, CHECKED + 2)][: self._shape.longest]
+        draft = [*self._shape.opening(), *range(3, CHECKED + 2)][: self._shape.longest]
         return (
             _least(lambda: made.encode(clip.samples))
             + _least(lambda: made.logits(memory, draft))
@@ -121,7 +121,7 @@ class Trial:
         save(self.recipe, self.full, scheme, self._found(scheme), out, "unsigned")
 
     def _fed(self, clip: Spoken) -> list[int]:
-        return [self._shape.begin, *clip.tokens][: self._shape.longest + 1]
+        return [*self._shape.opening(), *clip.tokens][: max(self._shape.draft_tokens)]
 
     def _found(self, scheme: Scheme) -> dict[str, Rounded]:
         """The rounded weights; each only once."""
@@ -170,7 +170,7 @@ class _Made:
         return _run(self.sessions["encoder"], {"audio": samples[None], "length": length})
 
     def logits(self, memory: Mapping[str, Any], fed: Sequence[int]) -> NDArray[np.float32]:
-        """(tokens, vocabulary) in one pass from the beginning."""
+        """(tokens, vocabulary) in one pass from the beginning: what follows all marks, and on."""
         shape = self.shape
         tokens = {"tokens": np.array([fed], np.int64), "table": self.table}
         values: dict[str, Any] = {**memory, **tokens, "position": np.zeros(1, np.int64)}
@@ -185,7 +185,8 @@ class _Made:
             given = _run(session, {**values, **past})
             values["hidden"] = given.get("hidden_next")
             values["align_past"] = given.get("align_next")
-        logits: NDArray[np.float32] = given[self.head][0]
+        told = min(len(fed), len(shape.opening())) - 1
+        logits: NDArray[np.float32] = given[self.head][0][told:]
         return logits
 
 

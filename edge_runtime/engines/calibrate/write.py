@@ -58,7 +58,7 @@ def unpadded(recipe: Recipe, scheme: Scheme) -> tuple[Recipe, Scheme]:
     padded = dims.heads * dims.padded_head_dim
     products = dict(scheme.products)
     for name, product in products.items():
-        if name.endswith("o_proj.weight") and len(product.smooth) == padded:
+        if name.endswith(("o_proj.weight", "out_proj.weight")) and len(product.smooth) == padded:
             heads = np.array(product.smooth).reshape(dims.heads, -1)[:, : dims.head_dim]
             smooth = tuple(heads.ravel().tolist())
             products[name] = msgspec.structs.replace(product, smooth=smooth)

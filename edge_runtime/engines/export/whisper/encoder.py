@@ -69,17 +69,19 @@ class _Window:
     def convolved(self, weights: Weights, mel: str) -> str:
         """(B,T,d): two convolutions over the window, and positions."""
         g, name = self._g, "model.encoder."
-        missing = g.op("Sub", self._size, g.size(mel, 2))
-        pads = g.op("Concat", g.ints(0, 0, 0, 0, 0), missing, axis=0)
+        # One step on either side, as both convolutions see them; these pad nothing themselves.
+        missing = g.op("Sub", g.add(self._size, g.ints(1)), g.size(mel, 2))
+        pads = g.op("Concat", g.ints(0, 0, 1, 0, 0), missing, axis=0)
         x = g.narrow(g.op("Pad", mel, pads, g.scalar(0.0, np.float32)))
         for number in (1, 2):
             given = [
                 g.weight(weights[f"{name}conv{number}.{kind}"], f"{name}conv{number}.{kind}")
                 for kind in ("weight", "bias")
             ]
-            x = layers.gelu(g, g.op("Conv", x, *given, pads=[1, 1], strides=[number]))
-            if number == 1 and not self._whole:
-                x = g.mul(x, self._inside)
+            x = layers.gelu(g, g.op("Conv", x, *given, strides=[number]))
+            if number == 1:
+                x = x if self._whole else g.mul(x, self._inside)
+                x = g.op("Pad", x, g.ints(0, 0, 1, 0, 0, 1), g.scalar(0.0))
         places = g.weight(weights[name + "embed_positions.weight"], name + "embed_positions.weight")
         if not self._whole:
             places = g.op("Slice", places, g.ints(0), g.op("Div", self._size, g.ints(2)), g.ints(0))
