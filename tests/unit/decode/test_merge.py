@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from edge_runtime.config import Updating
 from edge_runtime.decode.merge import Merger, Shown
+from edge_runtime.decode.tokens import Span, Vocabulary
 
 RULE = Updating(
     stable_ms=500, stable_after_ms=0, stable_logprob=-0.3, held_back=1, tail_logprob=-0.7
@@ -205,3 +206,24 @@ def test_what_may_fall_to_the_next_segment_is_not_stable_whatever_the_model(say)
     late = [replace(span, frame=100 * place) for place, span in enumerate(spans)]
     shown = Merger(RULE, grows=True).partial(late, tokens, 14.0, until=150)
     assert shown == Shown("Hello world", " you and")
+
+
+def test_a_script_without_spaces_grows_as_well(merger) -> None:
+    told = Vocabulary(
+        ["\u4eca\u65e5", "\u306f", "\u3044\u3044", "\u5929\u6c17", "\u3002", "\u2581OK"]
+    )
+
+    def said(*tokens: int) -> tuple[list[Span], list[int]]:
+        count = len(tokens)
+        return told.words(tokens, [-0.05] * count, [9.0] * count, [0] * count), list(tokens)
+
+    merger.partial(*said(0, 1, 2), heard=1.0)
+    shown = merger.partial(*said(0, 1, 2, 3), heard=1.6)
+    assert shown == Shown("\u4eca\u65e5\u306f\u3044\u3044", "\u5929\u6c17")
+    # What follows a stable word goes on right behind it: that takes nothing back.
+    shown = merger.partial(*said(0, 1, 2, 3, 4, 5), heard=2.2)
+    assert shown == Shown("\u4eca\u65e5\u306f\u3044\u3044\u5929\u6c17", "\u3002 OK")
+    assert list(merger.prefix) == [0, 1, 2, 3]
+    spans, _ = said(0, 1, 2, 3, 4)
+    assert merger.final(spans) == "\u4eca\u65e5\u306f\u3044\u3044\u5929\u6c17\u3002"
+    assert not merger.agrees(said(0, 1, 3)[0])
