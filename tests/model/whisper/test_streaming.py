@@ -16,7 +16,7 @@ from edge_runtime.session import Options, Session
 def play(loaded, runner, samples: np.ndarray, options: Options):
     """The events of `samples` in pieces of 100 ms, each update decoded at once, and the updates."""
     session = Session("s", loaded.model, Config(), options, Ring(30 * RATE))
-    ears = loaded.ears(1)
+    ears = loaded.ear(1)
     slot = ears.open()
     events: list[Event] = []
     decoded: list[Hypothesis] = []
