@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,9 +13,15 @@ import numpy as np
 
 from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.device.base import Buffer, Device
+from edge_runtime.errors import DeviceError
 
-MOST = 64
-"""Streams whose state is kept; of more, the one that waited longest is computed anew."""
+_log = logging.getLogger(__name__)
+
+MOST = 4096
+"""Streams whose state is kept at a time, whatever memory there is."""
+
+PASSED = 50
+"""Times that all others are taken up before a stream counts as left: its session is gone."""
 
 Key = tuple[str, int]
 """The session and the number of its segment."""
@@ -118,7 +125,8 @@ Each = TypeVar("Each", bound=Slot)
 class States(Generic[Each]):
     """The streams of one model on one device, for all its lanes.
 
-    A stream's state follows from its audio, so that what is not here is computed again: whoever
+    A stream's state follows from its audio, so that what is not here is computed again. Room for
+    another one is made anew, but where a stream was left, or where memory is short: then whoever
     waited longest makes room.
     """
 
@@ -128,8 +136,11 @@ class States(Generic[Each]):
         self._most = most
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, Each] = OrderedDict()
+        self._taken: dict[Key, int] = {}
+        self._takes = 0
         self._free: list[Each] = []
         self._made = 0
+        self._short = False
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -141,12 +152,15 @@ class States(Generic[Each]):
         """
         while True:
             with self._lock:
+                self._takes += 1
                 kept = self._kept.get(key)
                 if kept is None:
-                    kept = self._kept[key] = self._fresh()
+                    kept = self._fresh()
+                    self._kept[key], self._taken[key] = kept, self._takes
                     kept.begin(base)
                     return kept
                 self._kept.move_to_end(key)
+                self._taken[key] = self._takes
             kept.lock.acquire()
             with self._lock:
                 if self._kept.get(key) is kept:
@@ -161,7 +175,7 @@ class States(Generic[Each]):
         """The stream is over: its pages are free. Its lock is held, and released."""
         with self._lock:
             if self._kept.get(key) is kept:
-                del self._kept[key]
+                del self._kept[key], self._taken[key]
                 self._free.append(kept)
         kept.lock.release()
 
@@ -178,13 +192,34 @@ class States(Generic[Each]):
             if free.lock.acquire(blocking=False):
                 self._free.remove(free)
                 return free
-        if self._made >= self._most:
-            for key, kept in self._kept.items():
-                if kept.lock.acquire(blocking=False):
-                    del self._kept[key]
-                    return kept
-        # More than `most` only where all of them are being worked on.
-        self._made += 1
+        if self._made < self._most and not self._left():
+            try:
+                return self._new()
+            except DeviceError as error:
+                if not self._kept:
+                    raise
+                if not self._short:
+                    _log.warning("streams are computed again, memory is short: %s", error)
+                self._short = True
+        # Whose turn it is not may be worked on: then more than `most` are there for a while.
+        return self._oldest() or self._new()
+
+    def _left(self) -> bool:
+        """Whether the one that waited longest was passed over too often to be anybody's."""
+        oldest = next(iter(self._kept), None)
+        if oldest is None:
+            return False
+        return self._takes - self._taken[oldest] > PASSED * len(self._kept)
+
+    def _oldest(self) -> Each | None:
+        for key, kept in self._kept.items():
+            if kept.lock.acquire(blocking=False):
+                del self._kept[key], self._taken[key]
+                return kept
+        return None
+
+    def _new(self) -> Each:
         made = self._make()
+        self._made += 1
         made.lock.acquire()
         return made
