@@ -78,6 +78,10 @@ class Costs(msgspec.Struct, frozen=True, dict=True):
         line = [each for each in self.table if each.rows == sizes[place]]
         return _between([(each.samples, each.update) for each in line], samples)
 
+    def rounded(self, rows: int) -> int:
+        """The next larger measured number of rows, as which so many cost; they where none is."""
+        return next((size for size in self.row_sizes if size >= rows), rows)
+
     def best(self, samples: int, most: int) -> int:
         """Rows of such audio that a lane decodes at nearly its best rate, as few as do; 1 at least.
 

@@ -231,20 +231,33 @@ class Scheduler:
             most, least = max(longest, each.samples), min(shortest, each.samples)
             if each.live != first.live or (most > SHORT and least < ALIKE * most):
                 continue
-            if self._joins(len(rows), longest, each, most):
+            if self._joins(len(rows), each, most):
                 rows.append(each)
                 if most > longest:
                     best = self._costs.best(most, self._lanes.rows)
                 longest, shortest = most, least
-        return rows, len(rows) >= best
+        return rows[: self._worth(rows)], len(rows) >= best
 
-    def _joins(self, count: int, longest: int, each: Wanted, most: int) -> bool:
-        """Whether there is room for one more, and it costs less than by itself."""
+    def _joins(self, count: int, each: Wanted, most: int) -> bool:
+        """Whether there is room for one more, and its share of such a batch, were that full, is
+        less than it costs by itself."""
         costs = self._costs
-        more = costs.update(count + 1, most) - costs.update(count, longest)
-        if more > GAIN * costs.update(1, each.samples) or not self._fits(count + 1, most):
+        full = costs.rounded(count + 1)
+        share = costs.update(full, most) / full
+        if share > GAIN * costs.update(1, each.samples) or not self._fits(count + 1, most):
             return False
         return (count + 1) * self.pool.pages(self._memory(most)) <= self.pool.free
+
+    def _worth(self, rows: list[Wanted]) -> int:
+        """With how many of them the most is saved: a batch costs as if it were full."""
+        alone, longest, best, kept = 0.0, 0, 0.0, 1
+        for count, each in enumerate(rows, 1):
+            alone += self._costs.update(1, each.samples)
+            longest = max(longest, each.samples)
+            saved = alone - self._costs.update(count, longest)
+            if saved >= best:
+                best, kept = saved, count
+        return kept
 
     def _window(self, rows: list[Wanted], full: bool) -> float:
         """Nothing where it would cost and not gain: see `window`."""

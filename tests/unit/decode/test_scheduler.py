@@ -350,3 +350,15 @@ def test_everybody_of_one_purpose_has_a_turn_among_many() -> None:
             turns[name] += 1
             asks(made, name, at)  # wants more at once
     assert set(turns.values()) == {10}, "nobody twice before all others once"
+
+
+@pytest.mark.parametrize(("waiting", "batch"), [(3, 3), (4, 4), (5, 4), (7, 7), (8, 8), (30, 8)])
+def test_a_batch_is_as_large_as_pays_where_shapes_are_rounded_up(waiting: int, batch: int) -> None:
+    """Five rows cost what eight do: a fifth alone is left for the next batch, seven are not."""
+    taken = {1: 1.0, 2: 1.2, 4: 1.85, 8: 2.95}
+    table = [Cost(rows, 12 * SECOND, 1e-3 * ms, 0.0, 0.0) for rows, ms in taken.items()]
+    made = scheduler(Costs("", tuple(table)), lanes=1, together=96 * SECOND)
+    for number in range(waiting):
+        asks(made, f"s{number}", 0.0, seconds=12)
+    (first,) = given_to(made, 0.0)
+    assert len(first) == batch
