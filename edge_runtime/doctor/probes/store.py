@@ -10,7 +10,13 @@ from edge_runtime.doctor.probes.settings import configured
 from edge_runtime.engines import engine as stored
 from edge_runtime.engines.form import form
 from edge_runtime.engines.plans import Wanted, differences
-from edge_runtime.engines.recipe import AnyRecipe, TiledRecipe, load_recipe
+from edge_runtime.engines.recipe import (
+    AnyRecipe,
+    BuiltRecipe,
+    TiledRecipe,
+    TransducerRecipe,
+    load_recipe,
+)
 from edge_runtime.engines.store import Store as Folder
 from edge_runtime.errors import EdgeRuntimeError, RecipeError
 
@@ -45,9 +51,7 @@ def _models(folder: Folder, name: str) -> Iterator[Model]:
     except RecipeError as error:
         yield Model(name=name, trouble=error.message, fix=error.fix)
         return
-    needed: list[AnyRecipe] = [recipe]
-    if isinstance(recipe, TiledRecipe):
-        needed += [load_recipe(each) for each in recipe.requires]
+    needed: list[AnyRecipe] = [recipe, *(load_recipe(each) for each in recipe.requires)]
     for each in needed:
         try:
             folder.weights(each)
@@ -67,7 +71,7 @@ def _engines(folder: Folder) -> Iterator[Engine]:
                 damage = f"{engine.folder} was built as {info.fingerprint}"
             recipe = engine.recipe()
             known = load_recipe(info.model)
-            recipe = known if isinstance(known, TiledRecipe) else recipe
+            recipe = known if isinstance(known, BuiltRecipe) else recipe
         except RecipeError:
             pass  # a recipe of the user's own: as the engine has it
         except EdgeRuntimeError as error:
@@ -92,6 +96,8 @@ def _precisions(folder: Folder, name: str, precision: str) -> tuple[str, ...]:
     """The precisions that the server takes an engine of, as a GPU has them."""
     try:
         recipe = load_recipe(name)
+        if isinstance(recipe, TransducerRecipe):
+            return ("fp32",)  # as it is published
         if not isinstance(recipe, TiledRecipe):
             return ()
         chosen = form(folder, recipe, precision, "fp16")
