@@ -109,7 +109,7 @@ class Lane:
 
     def _reserve(self) -> None:
         """Bind the largest calls first, and drop them: no other needs more memory to work in."""
-        queries = self.buckets.queries(self.chain.shape.longest + 1)
+        queries = self.buckets.queries(self.chain.shape.widest)
         calls: list[Call] = []
         shapes = self.batches()
         for rows, samples in shapes:

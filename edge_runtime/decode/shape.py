@@ -56,7 +56,12 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def longest(self) -> int:
         """The most text tokens of one decode: behind what it begins with they fit in a pass."""
-        return max(self.draft_tokens) - len(self.opening())
+        return self.widest - len(self.opening())
+
+    @property
+    def widest(self) -> int:
+        """The most tokens of one pass."""
+        return max(self.draft_tokens)
 
     def opening(self, language: str = "", task: str = TRANSCRIBE) -> tuple[int, ...]:
         """The tokens that a decode begins with; raises `LanguageError` as `Prompt.tokens`."""

@@ -108,7 +108,7 @@ class Chain:
         return Buckets(
             _up_to(size.rows, [1 << power for power in range(8)]),
             _up_to(size.samples, samples),
-            _up_to(self.shape.longest + 1, list(self.shape.draft_tokens)),
+            _up_to(self.shape.widest, list(self.shape.draft_tokens)),
         )
 
     def state(self, rows: int, samples: int) -> int:

@@ -39,7 +39,7 @@ class Observer:
         shape = self._shape
         count = np.array([len(samples)], np.int64)
         values = self._encoder.run({"audio": samples[None], "length": count}, seen)
-        fed = [*shape.opening(), *tokens][: max(shape.draft_tokens)]
+        fed = [*shape.opening(), *tokens][: shape.widest]
         values["position"] = np.zeros(1, np.int64)
         values["tokens"] = np.array([fed], np.int64)
         values |= self._embedding.run({**values, "table": self._table}, seen)

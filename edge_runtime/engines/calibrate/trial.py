@@ -121,7 +121,7 @@ class Trial:
         save(self.recipe, self.full, scheme, self._found(scheme), out, "unsigned")
 
     def _fed(self, clip: Spoken) -> list[int]:
-        return [*self._shape.opening(), *clip.tokens][: max(self._shape.draft_tokens)]
+        return [*self._shape.opening(), *clip.tokens][: self._shape.widest]
 
     def _found(self, scheme: Scheme) -> dict[str, Rounded]:
         """The rounded weights; each only once."""
