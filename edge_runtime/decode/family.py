@@ -14,10 +14,9 @@ from edge_runtime.decode.chunked.runner import ChunkRunner
 from edge_runtime.decode.growing.chain import GrowingChain
 from edge_runtime.decode.growing.runner import GrowingRunner
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.shape import FILE
+from edge_runtime.decode.shape import load_shape
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.device.base import Device
-from edge_runtime.errors import ModelDamaged, ModelMissing
 
 AnyChain = Chain | ChunkChain | GrowingChain
 AnyRunner = Runner | ChunkRunner | GrowingRunner
@@ -32,13 +31,7 @@ def open_chain(device: Device, folder: Path) -> AnyChain:
 
     Raises `ModelMissing`, `ModelDamaged` or `DeviceError`.
     """
-    path = folder / FILE
-    try:
-        kind = msgspec.json.decode(path.read_bytes(), type=_Kind).kind
-    except FileNotFoundError:
-        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
-    except msgspec.MsgspecError as error:
-        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
+    kind = load_shape(folder, _Kind).kind
     if kind == "growing":
         return GrowingChain(device, folder)
     return ChunkChain(device, folder) if kind else Chain(device, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +12,8 @@ from edge_runtime.decode.prompt import TRANSCRIBE, Prompt
 from edge_runtime.errors import ModelDamaged, ModelMissing
 
 FILE = "shape.json"
+
+S = TypeVar("S")
 
 
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +104,11 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         return self.samples(1)
 
 
-def load_shape(graphs: Path) -> ModelShape:
+def load_shape(graphs: Path, kind: type[S]) -> S:
     """The shape in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
     path = graphs / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ModelShape)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
     except msgspec.MsgspecError as error:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.passes import Tiled
-from edge_runtime.decode.shape import load_shape
+from edge_runtime.decode.shape import ModelShape, load_shape
 from edge_runtime.device.base import Device, Program
 from edge_runtime.errors import DeviceError
 
@@ -54,7 +54,7 @@ class Chain:
         """
         self.device = device
         self.folder = folder
-        self.shape = shape = load_shape(folder)
+        self.shape = shape = load_shape(folder, ModelShape)
         self.encoder = device.load(folder / f"encoder{device.suffix}")
         self.embedding = device.load(folder / f"embedding{device.suffix}")
         self.tiles: list[Program] = [

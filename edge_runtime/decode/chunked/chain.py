@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
-from edge_runtime.decode.chunked.shape import load_chunk_shape
+from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.chunked.states import Half, Kept, States
+from edge_runtime.decode.shape import load_shape
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
 from edge_runtime.errors import DeviceError
@@ -25,7 +26,7 @@ class ChunkChain:
         Raises `ModelMissing`, `ModelDamaged` or `DeviceError`.
         """
         self.device = device
-        self.shape = load_chunk_shape(folder)
+        self.shape = load_shape(folder, ChunkShape)
         self.encoder = device.load(folder / f"encoder{device.suffix}")
         self.greedy = device.load(folder / f"greedy{device.suffix}")
         self.dtype = self.encoder.outputs["encoded"].dtype

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-
-from edge_runtime.errors import ModelDamaged, ModelMissing
 
 FILE = "shape.json"
 
@@ -100,14 +96,3 @@ class ChunkShape(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     def whole(self, samples: int) -> int:
         """How many chunks there are to so much audio once it is over, silence behind it."""
         return -(-(samples + self.flush) // self.hop)
-
-
-def load_chunk_shape(graphs: Path) -> ChunkShape:
-    """The shape in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
-    path = graphs / FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=ChunkShape)
-    except FileNotFoundError:
-        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
-    except msgspec.MsgspecError as error:
-        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None

@@ -9,7 +9,8 @@ import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.chunked.states import States
-from edge_runtime.decode.growing.shape import GrowingShape, load_growing_shape
+from edge_runtime.decode.growing.shape import GrowingShape
+from edge_runtime.decode.shape import load_shape
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
 
@@ -72,7 +73,7 @@ class GrowingChain:
         Raises `ModelMissing`, `ModelDamaged` or `DeviceError`.
         """
         self.device = device
-        self.shape = shape = load_growing_shape(folder)
+        self.shape = shape = load_shape(folder, GrowingShape)
         self.parts = {part: device.load(folder / name) for part, name in shape.files.items()}
         for name in ("append", "cut", "choose"):
             self.parts[name] = device.load(folder / f"{name}.onnx")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-
-from edge_runtime.errors import ModelDamaged, ModelMissing
 
 FILE = "shape.json"
 PARTS = ("frontend", "encoder", "adapter", "cross_kv", "decoder_kv")
@@ -69,14 +65,3 @@ class GrowingShape(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             "conv2_buffer": ((1, self.conv2, 4), "float32"),
             "frame_count": ((1,), "int64"),
         }
-
-
-def load_growing_shape(graphs: Path) -> GrowingShape:
-    """The shape in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
-    path = graphs / FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=GrowingShape)
-    except FileNotFoundError:
-        raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
-    except msgspec.MsgspecError as error:
-        raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from edge_runtime.decode.chunked.shape import ChunkShape, load_chunk_shape
+from edge_runtime.decode.chunked.shape import ChunkShape
+from edge_runtime.decode.shape import load_shape
 from edge_runtime.engines.build.contract import Signature, Tensor
 
 _COUNT, _REAL = np.dtype(np.int64), np.dtype(np.float32)
@@ -15,7 +16,7 @@ _COUNT, _REAL = np.dtype(np.int64), np.dtype(np.float32)
 
 def signatures(graphs: Path) -> dict[str, Signature]:
     """Of the model in a folder of graphs; raises `ModelMissing` or `ModelDamaged`."""
-    shape = load_chunk_shape(graphs)
+    shape = load_shape(graphs, ChunkShape)
     return {"encoder": _encoder(shape), "greedy": _greedy(shape)}
 
 

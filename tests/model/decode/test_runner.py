@@ -7,7 +7,7 @@ import pytest
 
 from edge_runtime.audio import RATE
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.shape import load_shape
+from edge_runtime.decode.shape import ModelShape, load_shape
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.errors import AudioError, DeviceError, ModelDamaged, ModelMissing
@@ -157,7 +157,7 @@ def test_a_folder_that_is_no_model(loaded, tmp_path: Path) -> None:
         Chain(loaded.device, tmp_path)
     (tmp_path / "shape.json").write_text('{"width": "wide"}')
     with pytest.raises(ModelDamaged, match=r"shape\.json"):
-        load_shape(tmp_path)
+        load_shape(tmp_path, ModelShape)
 
 
 def test_the_shape_knows_its_frames(loaded) -> None:
