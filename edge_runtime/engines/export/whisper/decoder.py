@@ -80,11 +80,18 @@ class _WhisperTile(DecoderTile):
         return blocks.norm(self.g, self._of, self._weights, "model.decoder.layer_norm", x)
 
     def allowed(self, logits: str) -> str:
-        g = self.g
-        first = g.op("Equal", self.at, g.ints(len(self._prompt) - 1))
-        begins = g.op("Equal", self.at, g.ints(0))
+        # The marks are the first rows of a decode: what is special to them is added to few.
+        g, count = self.g, len(self._prompt)
+        text, special = self._biases()
+        logits = g.add(logits, g.constant(text, np.float32))
+        at = g.op("Slice", self.at, g.ints(0), g.ints(count), g.ints(1))
+        first = g.op("Equal", at, g.ints(count - 1))
+        begins = g.op("Equal", at, g.ints(0))
         kind = g.op("Where", begins, g.ints(2), g.op("Where", first, g.ints(1), g.ints(0)))
-        return g.add(logits, g.op("Gather", g.constant(self._biases(), np.float32), kind, axis=0))
+        few = g.op("Slice", logits, g.ints(0), g.ints(count), g.ints(1))
+        few = g.add(few, g.op("Gather", g.constant(special, np.float32), kind, axis=0))
+        rest = g.op("Slice", logits, g.ints(count), g.ints(self._of.architecture.past), g.ints(1))
+        return g.op("Concat", few, rest, axis=1)
 
     def told(self, logits: str, logprob: str) -> str:
         """At the begin mark, which is the first row where it is there at all."""
@@ -103,14 +110,17 @@ class _WhisperTile(DecoderTile):
         told = () if marks.first_language is None else (marks.first_language, marks.transcribe)
         return (self._of.architecture.bos, *(each for each in told if each), *marks.closing)
 
-    def _biases(self) -> NDArray[np.float32]:
-        """(3,V): for text, for its first token, and for the answer to the begin mark."""
+    def _biases(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(V,) for any row, and (3,V) more: for text, its first token, and what is heard."""
         dims, marks = self._of.architecture, self._of.marks
-        biases = np.zeros((3, dims.vocabulary), np.float32)
-        biases[:, dims.tokens :] = _NEVER
-        biases[:2, list(marks.suppressed)] = _NEVER
-        biases[1, list(marks.suppressed_first)] = _NEVER
+        text = np.zeros(dims.vocabulary, np.float32)
+        text[dims.tokens :] = _NEVER
+        text[list(marks.suppressed)] = _NEVER
+        special = np.zeros((3, dims.vocabulary), np.float32)
+        special[1, list(marks.suppressed_first)] = _NEVER
         if marks.first_language is not None:
-            biases[2] = _NEVER
-            biases[2, marks.first_language : marks.first_language + len(self._of.languages)] = 0.0
-        return biases
+            special[2] = _NEVER
+            languages = slice(marks.first_language, marks.first_language + len(self._of.languages))
+            special[2, languages] = 0.0
+            assert not text[languages].any(), "languages are suppressed"
+        return text, special
