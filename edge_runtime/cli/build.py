@@ -100,32 +100,48 @@ def build(
     from edge_runtime.session import longest
 
     settings, store = load(config), Store()
-    recipe, began = load_recipe(model or settings.serving.model), time.monotonic()
-    chosen = _form(store, recipe, precision or settings.computing.precision, variant)
-    options = BuildOptions(
-        precision=chosen.precision,
-        tensorrt=tensorrt or settings.computing.tensorrt,
-        index=settings.computing.index,
-        workspace_mb=workspace_mb,
-        split=None if split is None else _split(split),
-        rows=rows,
-        samples=longest(settings) if seconds is None else round(seconds * RATE),
-        again=again,
-        variant=variant,
-    )
-    if if_needed and not again and isinstance(recipe, BuiltRecipe):
-        reason = needless(
-            recipe,
-            store,
-            device=settings.serving.device,
-            form=chosen,
-            tensorrt=options.tensorrt,
-            index=options.index,
-            samples=options.samples,
+    for name in (model,) if model else settings.serving.served:
+        recipe = load_recipe(name)
+        chosen = _form(store, recipe, precision or settings.computing.precision, variant)
+        options = BuildOptions(
+            precision=chosen.precision,
+            tensorrt=tensorrt or settings.computing.tensorrt,
+            index=settings.computing.index,
+            workspace_mb=workspace_mb,
+            split=None if split is None else _split(split),
+            rows=rows,
+            samples=longest(settings) if seconds is None else round(seconds * RATE),
+            again=again,
+            variant=variant,
         )
-        if reason is not None:
-            typer.echo(_idle(recipe.name, reason, as_json))
-            return
+        idle = None
+        if if_needed and not again:
+            idle = _needless(recipe, store, settings.serving.device, chosen, options)
+        if idle is None:
+            _build(recipe, store, options, as_json=as_json)
+        else:
+            typer.echo(_idle(recipe.name, idle, as_json))
+
+
+def _needless(
+    recipe: AnyRecipe, store: Store, device: str, chosen: Form, options: BuildOptions
+) -> str | None:
+    """Why no engine is due; None where one is."""
+    if not isinstance(recipe, BuiltRecipe):
+        return "it runs in the form that it is published in, without an engine"
+    return needless(
+        recipe,
+        store,
+        device=device,
+        form=chosen,
+        tensorrt=options.tensorrt,
+        index=options.index,
+        samples=options.samples,
+    )
+
+
+def _build(recipe: AnyRecipe, store: Store, options: BuildOptions, *, as_json: bool) -> None:
+    began = time.monotonic()
     with _Screen(recipe.name, shown=not as_json) as screen:
         folder = make(recipe, store, options, screen)
     engine, seconds = read(folder), time.monotonic() - began

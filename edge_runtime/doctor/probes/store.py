@@ -37,7 +37,11 @@ def store(machine: Machine, config: str) -> Store:
         writable=machine.writable(root) if there else True,
         free=free,
         size=size,
-        models=tuple(_models(folder, settings.serving.model)),
+        models=tuple(
+            dict.fromkeys(
+                each for name in settings.serving.served for each in _models(folder, name)
+            )
+        ),
         engines=tuple(_engines(folder)),
         service=machine.path(SERVICE_STORE).is_dir() and root != machine.path(SERVICE_STORE),
         precisions=_precisions(folder, settings.serving.model, settings.computing.precision),
@@ -45,7 +49,7 @@ def store(machine: Machine, config: str) -> Store:
 
 
 def _models(folder: Folder, name: str) -> Iterator[Model]:
-    """The configured one, and those that it needs."""
+    """One that is configured, and those that it needs."""
     try:
         recipe = load_recipe(name)
     except RecipeError as error:

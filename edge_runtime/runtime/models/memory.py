@@ -20,9 +20,9 @@ from edge_runtime.runtime.files import Finder
 from edge_runtime.runtime.load import Loaded
 from edge_runtime.session import longest, shortest
 
-WORKING = 100 << 20
-"""Bytes that a lane works in on a CPU, at least. Moonshine Tiny (float32, 111 MB of graphs) took
-128 MB when loaded and 110 MB more for each lane that was warmed (2026-11-30, x86)."""
+WORKING = 200 << 20
+"""Bytes that a lane works in on a CPU, at least. As a second model with two lanes (x86, float32,
+2026-11-30), Moonshine Tiny with 106 MiB of graphs took 350 MiB, Whisper base with 279 took 920."""
 
 ON_GPU = 200 << 20
 """Bytes beside its plans that one more model takes of a GPU: working memory of its lanes and their
@@ -69,7 +69,7 @@ def room(
     files = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if on_cpu:
         lanes = config.computing.lanes or len(os.sched_getaffinity(0))
-        return Room(files * 6 // 5 + lanes * max(files, WORKING), available(), "memory")
+        return Room(files * 6 // 5 + lanes * max(files * 5 // 4, WORKING), available(), "memory")
     driver = getattr(steady.device, "driver", None)
     free = None if driver is None else driver.free()[0]
     cap = config.computing.memory_mb << 20

@@ -55,6 +55,17 @@ def test_it_builds_for_the_model_of_the_settings_once(board, settings, made_up_s
     assert second.stderr == ""
 
 
+def test_without_a_gpu_every_model_that_is_served_is_looked_at(made_up_path, tmp_path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f'[serving]\nmodels = ["moonshine-tiny-en", "{made_up_path}"]\n')
+    done = build("--config", str(path))
+    assert done.exit_code == 0, done.output
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        "moonshine-tiny-en",
+        "made-up",
+    ]
+
+
 def test_any_engine_will_do_that_the_server_would_take(board, settings, made_up_store) -> None:
     build(*settings(), "--rows", "2")
     again = build(*settings(cap_ms=8_000), "--json")

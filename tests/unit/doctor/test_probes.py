@@ -209,6 +209,16 @@ def test_a_damaged_store_is_told(orin):
     assert "encoder.plan" in found.engines[0].damage
 
 
+def test_every_model_that_is_served_is_looked_for(orin):
+    served = ("moonshine-tiny-en", "whisper-tiny-en")
+    write(orin, CONFIG, f"[serving]\nmodels = {list(served)}\n".replace("'", '"'))
+    found = store(RecordedMachine(orin), "").models
+    assert sorted(each.name for each in found) == ["moonshine-tiny-en", "silero-vad", served[1]]
+    (missing,) = [each for each in found if each.trouble]
+    assert missing.name == "whisper-tiny-en"
+    assert "edge-runtime pull whisper-tiny-en" in missing.fix
+
+
 def test_an_engine_under_another_name_is_damaged(orin):
     (folder,) = (orin / "var/lib/edge-runtime/moonshine-tiny-en").glob("*/engine.json")
     folder.parent.rename(folder.parent.with_name("0" * 16))

@@ -211,7 +211,7 @@ async def test_without_memory_it_is_refused_and_all_goes_on(house, turn, monkeyp
     monkeypatch.setattr(memory, "available", lambda: 50_000_000)
     status, error = await ask(server, "POST", f"/{OTHER}")
     assert (status, error["code"]) == (507, "memory_short")
-    assert "needs about 210 MB of memory, and 50 MB are free" in error["message"]
+    assert "needs about 420 MB of memory, and 50 MB are free" in error["message"]
     assert "models unload" in error["fix"]
     assert len(heard(await server.say(turn))) > 2
     assert server.runtime.about["loading"] is None
