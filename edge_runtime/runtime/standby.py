@@ -38,6 +38,7 @@ class Standby(Generic[Lanes]):
         self._probe = probe
         self._back = back
         self._judge = Breaker(recovering)
+        self._error: Exception | None = None
         self._waiting: tuple[Loaded, Breaker] | None = None
         self._due = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -55,10 +56,16 @@ class Standby(Generic[Lanes]):
         self._judge.worked(time.monotonic())
 
     def failed(self, session: str, error: Exception) -> bool:
-        """An update of a session failed; whether the device is to be left for that."""
+        """An update of a session failed; whether the device is to be left for that.
+
+        Updates that ran together fail by one error, which counts once.
+        """
         if not isinstance(error, DeviceError):
             return False
         self._metrics.failed()
+        if error is self._error:
+            return False
+        self._error = error
         return self._judge.failed(time.monotonic(), session)
 
     def keep(self, loaded: Loaded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ class FakeDevice:
 
     def meet(self, place: str) -> None:
         if place in self.breaks:
-            raise self.breaks[place]
+            raise copy.copy(self.breaks[place])  # each time another one, as a device does
 
     def close(self) -> None:
         assert "run" not in self.breaks, "a lost device is not closed"

@@ -17,8 +17,10 @@ from edge_runtime.decode.tiles import Size
 from edge_runtime.errors import DeviceError
 from edge_runtime.events import Final
 from edge_runtime.events import Warning as WarningEvent
+from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import Options, Runtime
 from edge_runtime.runtime.breaker import Breaker
+from edge_runtime.runtime.standby import Standby
 from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner, lost
 from tests.waiting import until
 
@@ -213,6 +215,15 @@ async def test_what_a_hanging_lane_had_is_decoded_elsewhere(
         assert [event.text for event in events if isinstance(event, Final)] == ["a a"]
         assert runtime.device.name == following
         hanging.free.set()
+
+
+def test_a_batch_that_fails_is_one_failure() -> None:
+    metrics = Metrics()
+    standby = Standby(ONCE.recovering, metrics.device, lambda loaded: None, None)
+    error = broken()
+    assert not any(standby.failed(f"s{row}", error) for row in range(8))
+    assert metrics.value("edge_runtime_device_failures_total") == 8
+    assert standby.failed("s1", broken())
 
 
 def test_a_device_that_says_the_same_is_steady() -> None:
