@@ -50,6 +50,7 @@ class DeviceMetrics:
             "Allocations on the device after the warm-up",
             registry=registry,
         )
+        self._taken: dict[tuple[str, ...], int] = {}
         self._memory = Gauge(
             "edge_runtime_device_memory_bytes",
             "Memory of the device: taken by this process, free by the card's own account, now "
@@ -107,9 +108,11 @@ class DeviceMetrics:
         """So many allocations on the device after the warm-up."""
         self._allocations.inc(count)
 
-    def memory(self, taken: int, free: int, free_when_warm: int) -> None:
-        """So many bytes of the device are ours, and so many nobody's."""
-        for part, size in (("taken", taken), ("free", free), ("free_when_warm", free_when_warm)):
+    def memory(self, model: tuple[str, ...], taken: int, free: int, free_when_warm: int) -> None:
+        """So many bytes of the device are that model's (see `serves`), and so many nobody's."""
+        self._taken[model] = taken
+        ours = sum(self._taken.values())
+        for part, size in (("taken", ours), ("free", free), ("free_when_warm", free_when_warm)):
             self._memory.labels(part).set(size)
 
     def fallback(self, active: bool) -> None:
@@ -132,8 +135,10 @@ class DeviceMetrics:
         """
         if before is not None and before != model:
             self._model.remove(*before)
+            self._taken.pop(before, None)
         self._model.labels(*model).set(1)
 
     def retires(self, model: tuple[str, ...]) -> None:
         """A model serves no more, and none in its place."""
         self._model.remove(*model)
+        self._taken.pop(model, None)

@@ -51,6 +51,7 @@ class Meter:
     ) -> None:
         self._metrics = metrics
         self._budget = loaded.budget
+        self._model = loaded.served.labels(loaded.name)
         integers = loaded.served.precision == INT8
         self._near = NEAR[INT8 if integers else np.dtype(loaded.chain.dtype).name]
         self._lanes = [(runner, _Reading.of(runner)) for runner in runners]
@@ -86,7 +87,8 @@ class Meter:
             return
         self._weighed = now
         with contextlib.suppress(DeviceError):  # of a device that is lost: the next call says so
-            self._metrics.device.memory(budget.taken, self._driver.free()[0], self._warm)
+            free = self._driver.free()[0]
+            self._metrics.device.memory(self._model, budget.taken, free, self._warm)
 
     def update(self, hypothesis: Hypothesis) -> None:
         """Count one that was decoded."""

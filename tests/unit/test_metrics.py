@@ -121,10 +121,18 @@ def test_what_the_device_did_is_counted():
     assert value("edge_runtime_padding_total", kind="samples", part="padding") == 100
     assert value("edge_runtime_padding_total", kind="queries", part="real") == 5
     assert value("edge_runtime_device_allocations_total") == 3
-    device.memory(700, 300, 310)
+    one, other = (("one", "fp16", "", "false"), ("other", "fp16", "", "false"))
+    for model in (one, other):
+        device.serves(model, None)
+    device.memory(other, 50, 900, 910)
+    device.memory(one, 600, 310, 320)
+    device.memory(one, 650, 300, 310)
     parts = ("taken", "free", "free_when_warm")
     found = [value("edge_runtime_device_memory_bytes", part=part) for part in parts]
     assert found == [700, 300, 310]
+    device.retires(other)
+    device.memory(one, 650, 350, 310)
+    assert value("edge_runtime_device_memory_bytes", part="taken") == 650
     assert value("edge_runtime_fallback") == 1
     device.fallback(False)
     assert value("edge_runtime_fallback") == 0

@@ -11,6 +11,7 @@ from edge_runtime.device.cuda.budget import Budget
 from edge_runtime.errors import DeviceLost
 from edge_runtime.metrics import Metrics
 from edge_runtime.runtime import meter as room
+from edge_runtime.runtime.files import Served
 from edge_runtime.runtime.meter import Meter
 
 
@@ -36,7 +37,8 @@ def test_memory_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     budget.take(250, "device")
     loaded = SimpleNamespace(
         budget=budget,
-        served=SimpleNamespace(precision="fp16"),
+        name="made-up",
+        served=Served("fp16"),
         chain=SimpleNamespace(dtype=np.float16),
         device=SimpleNamespace(driver=card),
     )
