@@ -44,7 +44,7 @@ class Lookout:
 
     async def _look(self, runtime: Runtime) -> None:
         while await self._proves(runtime):  # noqa: ASYNC110 – nothing tells of a hang
-            await asyncio.sleep(self._seconds / _LOOKS)
+            await asyncio.sleep(self._seconds / 2)  # a proof wakes what may be asleep
         name = runtime.device.name
         _log.critical(
             "%s hangs: a lane, or the voice detector, came through with nothing for %g s; "
