@@ -21,7 +21,7 @@ from injection.clients import FAULTS, Spoken
 from injection.drill import Found, drill, slope, spoken
 from injection.house import house
 
-IDLE = 2.0
+IDLE = 4.0
 SLOPE = 1 << 20
 """Bytes that the process may grow by in 1,000 faults, over all kinds but the first."""
 
