@@ -17,7 +17,7 @@ from edge_runtime.bench import energy
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.bench.take import Arrival, Take
 from edge_runtime.config import key
-from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.errors import EdgeRuntimeError, ServerFull
 
 PIECE = RATE // 10  # 100 ms
 FLUSH_SECONDS = 60.0
@@ -78,7 +78,8 @@ class _Listener:
             elif isinstance(event, events.Flushed):
                 self.flushed.set()
             elif isinstance(event, events.Error):
-                raise EdgeRuntimeError(f"the server said: {event.message}", event.fix)
+                kind = ServerFull if event.code == "full" else EdgeRuntimeError
+                raise kind(f"the server said: {event.message}", event.fix)
             elif isinstance(event, events.Closed):
                 return
         raise EdgeRuntimeError(

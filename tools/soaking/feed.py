@@ -20,7 +20,7 @@ from edge_runtime.bench.costs import busy
 from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Take
-from edge_runtime.errors import EdgeRuntimeError
+from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from soaking.state import SPEECH, Reading, State
 
 BLOCK = 60.0
@@ -31,6 +31,9 @@ MINUTES = (1, 1, 2, 3, 5, 10, 30)
 
 PIECES = (RATE // 10, RATE // 2, RATE)
 """Samples of a message: as from a microphone, or from who sends a file."""
+
+AGAIN = 5.0
+"""Seconds after which a session that was refused is tried again."""
 
 LOOK = 1.0
 """Seconds between two looks at how much has been fed."""
@@ -116,7 +119,7 @@ class Feed:
     async def _worker(self) -> None:
         for talk in self._next:
             try:
-                take = await play(self._server.url, "soak", talk.pcm, talk.playing)
+                take = await self._said(talk)
             except (EdgeRuntimeError, OSError) as error:
                 self._state.errors.append(str(error))
                 await asyncio.sleep(1.0)
@@ -124,6 +127,15 @@ class Feed:
             self._state.sessions += 1
             self._state.spoken += talk.spoken
             self._state.errors += wrong(take)
+
+    async def _said(self, talk: Talk) -> Take:
+        """What came of it, once it is let in: others may keep the machine busy."""
+        while True:
+            try:
+                return await play(self._server.url, "soak", talk.pcm, talk.playing)
+            except ServerFull:
+                self._state.refused += 1
+                await asyncio.sleep(AGAIN)
 
     def _now(self) -> tuple[float, float, float, float, float]:
         """Seconds of audio, processor seconds, lanes' seconds on updates, these, and the time."""

@@ -54,6 +54,8 @@ class State:
     seed: str
     parts: int = 0
     sessions: int = 0
+    refused: int = 0
+    """Times that a server that was too busy let nobody new in."""
     spoken: float = 0.0
     """Seconds of clips among what was fed."""
     readings: list[Reading] = field(default_factory=list)
