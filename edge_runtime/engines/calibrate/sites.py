@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from edge_runtime.engines.calibrate.scheme import TABLE
+from edge_runtime.engines.export.graph import CONSTANT
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,12 @@ class Site:
 
 def sites(model: Any) -> Iterator[Site]:
     """The products of a graph with its named weights and with the embedding table, in order."""
-    weights = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) > 1}
+    # A constant, as the waves of a spectrogram, is no weight: it is what it is.
+    weights = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if len(tensor.dims) > 1 and not tensor.name.startswith(CONSTANT)
+    }
     tables = {TABLE} & {value.name for value in model.graph.input}
     for node in model.graph.node:
         if node.op_type == "Transpose" and node.input[0] in tables:

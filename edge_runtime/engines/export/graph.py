@@ -14,6 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 OPSET = 17
 IR_VERSION = 8
 
+CONSTANT = "constant_"
+"""What names of constants begin with."""
+
 TYPES = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.float16): TensorProto.FLOAT16,
@@ -67,7 +70,7 @@ class GraphWriter:
         data = np.ascontiguousarray(array, dtype)
         key = (data.dtype.str, np.shape(array), data.tobytes())
         if key not in self._constants:
-            name = f"constant_{len(self._constants)}"
+            name = f"{CONSTANT}{len(self._constants)}"
             self._constants[key] = name
             self._initializers.append(numpy_helper.from_array(data.reshape(np.shape(array)), name))
         return self._constants[key]
