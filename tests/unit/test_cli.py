@@ -125,7 +125,7 @@ def test_pulling_nothing_or_from_nowhere_is_wrong_usage(args: list[str], why: st
     [
         ("serve --log-level loud", "debug"),
         ("bench m.tsv --rows whole,nine", "no row is called nine. Choose from: whole,"),
-        ("bench m.tsv --peer other", "Choose from: moonshine-voice."),
+        ("bench m.tsv --peer other", "Choose from: moonshine-voice,"),
     ],
 )
 def test_a_choice_that_is_none_is_wrong_usage_and_names_them(line: str, named: str) -> None:

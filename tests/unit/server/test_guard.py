@@ -387,7 +387,10 @@ def test_the_start_message_must_come_in_time():
     assert app[STATE].limits.hello == 0.7
 
 
-FREE = {"/healthz", "/readyz", "/metrics", "/", "/page/{name}", "/page/updates"}
+FREE = {
+    "/healthz", "/readyz", "/metrics", "/", "/page/{name}", "/page/updates", "/admin/models",
+    "/admin/models/{name}",
+}  # fmt: skip
 """For this machine or for anybody, without a key."""
 
 
