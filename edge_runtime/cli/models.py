@@ -20,7 +20,8 @@ EXAMPLES = """\
 edge-runtime models list                            what is served, and to how many
 edge-runtime models load whisper-base               beside the others, for who names it
 edge-runtime models load whisper-base --default     and for who names none
-edge-runtime models unload moonshine-tiny-en        once its sessions are over"""
+edge-runtime models unload moonshine-tiny-en        once its sessions are over
+EDGE_RUNTIME_KEY=er_… edge-runtime models list      where the server asks for keys"""
 
 models = group("List, load and unload the models of a running server.")
 

@@ -1,4 +1,4 @@
-"""`/admin/models`: models that come and go while the server runs, for programs of this machine."""
+"""`/admin/models`: models come and go while it runs, by programs of the same machine alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add(app: web.Application) -> None:
     app.router.add_post(PATH + "/{name}", _handler(_load))
     app.router.add_delete(PATH + "/{name}", _handler(_unload))
     for path in (PATH, PATH + "/{name}"):
-        app[DOORS][path] = Door(without="local")
+        app[DOORS][path] = Door()
 
 
 async def _nothing(runtime: Changing, request: web.Request) -> None:

@@ -20,6 +20,7 @@ from edge_runtime.errors import ConfigError, MemoryShort
 from edge_runtime.metrics import Metrics
 from edge_runtime.runtime.models import Models, memory
 from edge_runtime.server import Limits
+from edge_runtime.server.keys import Keys, default_path
 from tests.waiting import until
 
 BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
@@ -239,6 +240,20 @@ async def test_other_machines_change_nothing_whatever_key_they_have(house) -> No
     assert list(server.runtime.models) == [ONE]
     origin = {"Origin": "https://elsewhere.example"}
     assert (await ask(server, "POST", f"/{OTHER}", headers=origin))[0] == 403
+
+
+async def test_where_keys_are_asked_for_this_machine_needs_one_too(
+    house, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setenv("EDGE_RUNTIME_STORE", str(tmp_path / "store"))
+    key = Keys(default_path()).add("operator")
+    server = await house(ONE)
+    status, error = await ask(server, "POST", f"/{OTHER}")
+    assert (status, error["code"]) == (401, "key_missing")
+    monkeypatch.setenv("EDGE_RUNTIME_KEY", key)
+    line = ["models", "list", "--url", server.url, "--json"]
+    done = await asyncio.to_thread(CliRunner().invoke, app, line)
+    assert [each["model"] for each in json.loads(done.output)["models"]] == [ONE]
 
 
 async def test_the_command_lists_loads_and_unloads(house, turn) -> None:
