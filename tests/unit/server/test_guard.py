@@ -388,8 +388,7 @@ def test_the_start_message_must_come_in_time():
 
 
 FREE = {
-    "/healthz", "/readyz", "/metrics", "/", "/page/{name}", "/page/updates", "/admin/models",
-    "/admin/models/{name}",
+    "/healthz", "/readyz", "/metrics", "/", "/page/{name}", "/page/updates",
 }  # fmt: skip
 """For this machine or for anybody, without a key."""
 
