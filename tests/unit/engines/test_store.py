@@ -264,7 +264,8 @@ def test_a_full_disk_is_said_and_leaves_no_half(filled, recipe):
 def test_listing_tells_the_state_of_each(store, published):
     real = load_recipe("silero-vad")
     states = {stored.recipe.name: stored.state for stored in store.listing()}
-    assert states == {"moonshine-tiny-en": "absent", "silero-vad": "absent"}
+    assert {"moonshine-tiny-en", "silero-vad"} <= states.keys()
+    assert set(states.values()) == {"absent"}
     put(store, real, published)
     assert detector(store).state == "no graphs"
     assert detector(store).weights.size == published.stat().st_size
