@@ -14,6 +14,9 @@ _log = logging.getLogger(__name__)
 OF_WATCHDOG = 0.5
 """Part of the time that systemd's watchdog waits: it ends a process without its finals."""
 
+LEAST = 5.0
+"""Seconds in which even a busy machine comes through with something."""
+
 _OTHERS = 6.0
 """Seconds that others may take to be there for the last finals."""
 
@@ -28,7 +31,7 @@ class Lookout:
         """`hangs` is called once where nothing came for `seconds` (0: never)."""
         self._seconds = seconds
         if seconds and watchdog is not None:
-            self._seconds = min(seconds, OF_WATCHDOG * watchdog)
+            self._seconds = min(seconds, max(LEAST, OF_WATCHDOG * watchdog))
         self._hangs = hangs
 
     @contextlib.asynccontextmanager

@@ -108,12 +108,12 @@ async def test_every_panel_of_the_dashboard_shows_something(board, tmp_path):
             )
         )  # fmt: skip
 
-    await board.say(speech, size=32000)  # a series must be there before it can grow
+    await board.say(speech, pace=0.4)  # a series must be there before it can grow
     trouble()
     async with prometheus(board.url, tmp_path) as where:
         seen = "count_over_time(edge_runtime_audio_seconds_total[1m])"
         await until(board.http, where, seen, lambda found: found and found[0] >= 2)
-        await board.say(speech, size=32000)
+        await board.say(speech, pace=0.4)
         trouble()
         so_far = f"{seen} > {(await asked(board.http, where, seen))[0] + 2}"
         await until(board.http, where, so_far, bool)

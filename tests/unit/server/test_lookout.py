@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from edge_runtime.server import deadline as room
+from edge_runtime.server import lookout
 from edge_runtime.server.deadline import HUNG, Deadline
 from edge_runtime.server.lookout import Lookout
 from tests.waiting import until
@@ -58,7 +59,10 @@ async def test_none_is_looked_for_or_it_is_said_already(seconds, engine) -> None
     assert hung == []
 
 
-async def test_it_is_sooner_than_the_watchdog_that_would_end_all_without_finals() -> None:
+async def test_it_is_sooner_than_the_watchdog_that_would_end_all_without_finals(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(lookout, "LEAST", 0.0)
     hung = []
     async with Lookout(60.0, 0.1, lambda: hung.append(1)).over(Engine(free=False)):
         await until(lambda: hung, 1.0)
