@@ -113,3 +113,8 @@ def load_shape(graphs: Path, kind: type[S]) -> S:
         raise ModelMissing(f"{path} does not exist", "Run: edge-runtime pull MODEL") from None
     except msgspec.MsgspecError as error:
         raise ModelDamaged(f"{path}: {error}", "Run: edge-runtime pull MODEL --again") from None
+
+
+def save_shape(shape: msgspec.Struct, graphs: Path) -> None:
+    """Put into a folder of graphs what `load_shape` reads."""
+    (graphs / FILE).write_bytes(msgspec.json.encode(shape))

@@ -44,6 +44,9 @@ RING_SECONDS = 30
 TYPICAL = 81 * RATE // 10
 """Samples of a row: a lane has memory for a batch of such ones."""
 
+TURN = 0.0005
+"""Seconds of a thread's turn: the event loop must not wait long for a lane in Python."""
+
 RINGS = 4
 """Rings that are made before a session comes; for more sessions at once, more are made."""
 
@@ -238,8 +241,7 @@ class Runtime:
 
         Raises what the last device raises that may be used, when there is no room for lanes.
         """
-        # Short turns: the event loop must not wait long for a lane that computes in Python.
-        sys.setswitchinterval(0.0005)
+        sys.setswitchinterval(TURN)
         await self._decoder.start(
             self._delivered,
             self._freed,

@@ -21,6 +21,7 @@ from edge_runtime.engines.store import Store
 from edge_runtime.engines.weights.base import moonshine_shapes
 from edge_runtime.runtime import load as loading
 from tests.fakes import cuda
+from tests.fakes.ears import Ears
 from tests.fakes.gpu import FakeGpu
 
 _VALUES = {
@@ -141,18 +142,6 @@ def needs_rtx() -> None:
     if importlib.util.find_spec("tensorrt_rtx_bindings") is None:
         where = f"{platform.system()} {platform.machine()}"
         pytest.skip(f"TensorRT-RTX is not installed on this {where}: pip install .[rtx]")
-
-
-class Ears:
-    """Loud is speech, at 0.95."""
-
-    room = 1
-    open = staticmethod(lambda: 0)
-    close = staticmethod(lambda slot: None)
-
-    @staticmethod
-    def probabilities(slots, frames):
-        return [0.95 if np.abs(frame).max() > 0.1 else 0.02 for frame in frames]
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,3 +97,13 @@ def spread(values: Sequence[float], unit: str = "") -> str:
     """Median, p95 and greatest, for a note."""
     p50, p95 = (float(np.percentile(np.asarray(values), q)) for q in (50, 95))
     return f"p50 {p50:.3g}, p95 {p95:.3g}, max {max(values):.3g} {unit}".strip()
+
+
+@contextlib.contextmanager
+def turns_kept() -> Iterator[None]:
+    """Threads take turns afterwards as long as before: serving shortens these for the process."""
+    before = sys.getswitchinterval()
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-FILE = "shape.json"
-
 
 class PageShape(msgspec.Struct, frozen=True):
     """The states of one stream that are numbers of one type: how many."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-FILE = "shape.json"
 PARTS = ("frontend", "encoder", "adapter", "cross_kv", "decoder_kv")
 """The published programs, in the order that audio goes through them."""
 

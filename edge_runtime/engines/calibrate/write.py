@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from edge_runtime.decode.shape import save_shape
 from edge_runtime.engines import weights as readers
 from edge_runtime.engines.calibrate import scheme as schemes
 from edge_runtime.engines.calibrate.quantise import Spelling, quantised, roundings
@@ -129,4 +130,4 @@ def save(
         onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
     cpu = spelling == "unsigned"
     np.save(out / "table.npy", file_content(full.weights[TABLE], found.get(TABLE), cpu=cpu))
-    (out / "shape.json").write_bytes(msgspec.json.encode(shape(recipe)))
+    save_shape(shape(recipe), out)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_runtime.decode.shape import ModelShape
+from edge_runtime.decode.shape import ModelShape, save_shape
 from edge_runtime.engines.export import moonshine, whisper
 from edge_runtime.engines.export.graph import GraphWriter
 from edge_runtime.engines.recipe import (
@@ -80,7 +80,7 @@ def _export_speech(
         progress(name, done, len(made))
         write().save(out / f"{name}.onnx")
     np.save(out / "table.npy", table(recipe, arrays, dtype))
-    (out / "shape.json").write_bytes(msgspec.json.encode(shape(recipe)))
+    save_shape(shape(recipe), out)
     (out / "vocabulary.json").write_bytes(msgspec.json.encode(vocabulary))
     progress("done", len(made), len(made))
 

@@ -21,22 +21,11 @@ from edge_runtime.runtime import load as loading
 from edge_runtime.runtime.load import Loader
 from edge_runtime.server import Limits
 from edge_runtime.transcribe import Transcriber
+from tests.fakes.ears import Ears
 from tests.tiny import making, moonshine_streaming, zipformer
 
 BELIEVED = Guarding(tokens_per_second=100, compression=100, mean_logprob=-100)
 PADDING = 0.4
-
-
-class Ears:
-    """Loud is speech."""
-
-    room = 1
-    open = staticmethod(lambda: 0)
-    close = staticmethod(lambda slot: None)
-
-    @staticmethod
-    def probabilities(slots, frames):
-        return [0.95 if np.abs(frame).max() > 0.1 else 0.02 for frame in frames]
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from edge_runtime.decode.costs import Cost, Costs
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.runtime import TURN
 from edge_runtime.session import longest
-from gpu_bench import bed
+from gpu_bench import bed, timing
 from gpu_bench.bed import Bed
 from gpu_bench.bench import Bench
 from gpu_bench.crowd import Crowd, Met, Work
@@ -45,13 +46,9 @@ PACES = (0.25, 0.05)
 
 def measure(bench: Bench) -> None:
     """Adds `batch.*`, float16 (float32 on a CPU)."""
-    before = sys.getswitchinterval()
-    # As it is where a runtime serves.
-    sys.setswitchinterval(0.0005)
-    try:
+    with timing.turns_kept():
+        sys.setswitchinterval(TURN)
         _measure(bench)
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _measure(bench: Bench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from typing import Any
 
@@ -44,12 +43,8 @@ class Watched(Metrics):
 
 def measure(bench: Bench) -> None:
     """Adds `streamed.*`, float16 (float32 on a CPU)."""
-    before = sys.getswitchinterval()
-    try:
+    with timing.turns_kept():
         asyncio.run(_measure(bench))
-    finally:
-        # Serving shortens it, for the whole process.
-        sys.setswitchinterval(before)
 
 
 async def _measure(bench: Bench) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 from edge_runtime.config import Computing, Config, Serving
 from edge_runtime.runtime import Runtime
+from gpu_bench import timing
 from gpu_bench.bench import Bench
 from gpu_bench.speakers import Busy, Heard, Said, speak
 
@@ -21,11 +21,8 @@ LIMIT = 0.75
 
 def measure(bench: Bench) -> None:
     """Adds `held.*`, float16 (float32 on a CPU): in this process, without sockets."""
-    before = sys.getswitchinterval()
-    try:
+    with timing.turns_kept():
         asyncio.run(_measure(bench))
-    finally:
-        sys.setswitchinterval(before)
 
 
 async def _measure(bench: Bench) -> None:

@@ -19,6 +19,7 @@ from edge_runtime.engines.export.graph import GraphWriter
 from edge_runtime.engines.export.moonshine.blocks import Weights
 from edge_runtime.engines.export.moonshine.decoder import decoder_layers, embedding
 from edge_runtime.engines.export.moonshine.encoder import encoder
+from edge_runtime.engines.export.shape import tiled
 from edge_runtime.engines.recipe import MoonshineRecipe
 
 __all__ = ["decoder_layers", "embedding", "encoder", "shape", "table", "tiles"]
@@ -49,19 +50,4 @@ def table(weights: Weights, dtype: Any) -> NDArray[Any]:
 def shape(recipe: MoonshineRecipe) -> ModelShape:
     """What the runner must know of these graphs."""
     dims = recipe.architecture
-    return ModelShape(
-        decoder_tiles=recipe.decoder_tiles,
-        decoder_layers=dims.decoder_layers,
-        width=dims.width,
-        heads=dims.heads,
-        padded_head_dim=dims.padded_head_dim,
-        past=dims.past,
-        vocabulary=dims.vocabulary,
-        begin=dims.bos,
-        end=dims.eos,
-        tokens_per_second=dims.tokens_per_second,
-        kernels=dims.conv_kernels,
-        strides=dims.conv_strides,
-        audio_seconds=recipe.buckets.audio_seconds,
-        draft_tokens=recipe.buckets.draft_tokens,
-    )
+    return tiled(recipe, dims.conv_kernels, dims.conv_strides)

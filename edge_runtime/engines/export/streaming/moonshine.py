@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edge_runtime.decode.growing.shape import FILE, PARTS, GrowingShape
+from edge_runtime.decode.growing.shape import PARTS, GrowingShape
+from edge_runtime.decode.shape import save_shape
 from edge_runtime.engines.export.graph import GraphWriter
 from edge_runtime.engines.recipe import MoonshineStreamingRecipe
 from edge_runtime.engines.vocabulary import read_vocabulary
@@ -54,7 +55,7 @@ def export(recipe: MoonshineStreamingRecipe, weights: Path, out: Path, progress:
         shutil.copyfile(weights / name, out / name)
     for writer in (append(known), cut(known), choose(known)):
         writer.save(out / f"{writer.name}.onnx")
-    (out / FILE).write_bytes(msgspec.json.encode(known))
+    save_shape(known, out)
     (out / "vocabulary.json").write_bytes(msgspec.json.encode(read_vocabulary(weights)))
     progress("done", len(files), len(files))
 

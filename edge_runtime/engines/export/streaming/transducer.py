@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import onnx
 
-from edge_runtime.decode.chunked.shape import FILE, ChunkShape, PageShape, Recurrent
+from edge_runtime.decode.chunked.shape import ChunkShape, PageShape, Recurrent
+from edge_runtime.decode.shape import save_shape
 from edge_runtime.engines.export.streaming import encoder, greedy, published
 from edge_runtime.engines.export.streaming.features import STEP
 from edge_runtime.engines.export.streaming.published import Transducer
@@ -46,7 +47,7 @@ def export(recipe: TransducerRecipe, weights: Path, out: Path, progress: Progres
     progress("greedy", 1, 2)
     made = greedy.graph(model, known.blank, recipe.symbols_per_frame, known.steps)
     _save(made, weights, out / "greedy.onnx")
-    (out / FILE).write_bytes(msgspec.json.encode(known))
+    save_shape(known, out)
     (out / "vocabulary.json").write_bytes(msgspec.json.encode(vocabulary))
     progress("done", 2, 2)
 

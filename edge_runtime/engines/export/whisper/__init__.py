@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_runtime.decode.prompt import TRANSCRIBE, Prompt
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.engines.export.graph import GraphWriter
+from edge_runtime.engines.export.shape import tiled
 from edge_runtime.engines.export.whisper.blocks import Weights
 from edge_runtime.engines.export.whisper.decoder import decoder_layers, embedding
 from edge_runtime.engines.export.whisper.encoder import encoder
@@ -78,36 +80,17 @@ def vocabulary(recipe: WhisperRecipe, tokens: list[str], path: Path) -> list[str
 def shape(recipe: WhisperRecipe) -> ModelShape:
     """What the runner must know of these graphs."""
     dims, marks = recipe.architecture, recipe.marks
-    prompt = Prompt(closing=marks.closing, hears_silence=True)
+    languages: dict[str, int] = {}
+    tasks: dict[str, int] = {}
     if marks.first_language is not None:
         assert marks.transcribe is not None
         assert marks.translate is not None
-        prompt = Prompt(
-            languages={
-                language: marks.first_language + number
-                for number, language in enumerate(recipe.languages)
-            },
-            tasks={TRANSCRIBE: marks.transcribe, TRANSLATE: marks.translate},
-            closing=marks.closing,
-            hears_silence=True,
-        )
-    return ModelShape(
-        decoder_tiles=recipe.decoder_tiles,
-        decoder_layers=dims.decoder_layers,
-        width=dims.width,
-        heads=dims.heads,
-        padded_head_dim=dims.padded_head_dim,
-        past=dims.past,
-        vocabulary=dims.vocabulary,
-        begin=dims.bos,
-        end=dims.eos,
-        tokens_per_second=dims.tokens_per_second,
+        languages = {name: marks.first_language + i for i, name in enumerate(recipe.languages)}
+        tasks = {TRANSCRIBE: marks.transcribe, TRANSLATE: marks.translate}
+    return msgspec.structs.replace(
         # Steps of the spectrogram, then the convolution that takes every other one.
-        kernels=(HOP, 2),
-        strides=(HOP, 2),
-        audio_seconds=recipe.buckets.audio_seconds,
-        draft_tokens=recipe.buckets.draft_tokens,
-        prompt=prompt,
+        tiled(recipe, kernels=(HOP, 2), strides=(HOP, 2)),
+        prompt=Prompt(languages=languages, tasks=tasks, closing=marks.closing, hears_silence=True),
         window=dims.context_step * 2 * HOP,
         most=dims.context * 2 * HOP,
     )
