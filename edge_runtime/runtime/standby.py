@@ -45,8 +45,8 @@ class Standby(Generic[Lanes]):
 
     @property
     def about(self) -> dict[str, Any] | None:
-        """For people: which device waits, and for how many seconds."""
-        if self._waiting is None:
+        """For people: which device waits, and for how many seconds; one that is lost does not."""
+        if self._waiting is None or self._task is None or self._task.done():
             return None
         seconds = max(0.0, self._due - time.monotonic())
         return {"device": self._waiting[0].device.name, "seconds": round(seconds, 1)}

@@ -130,6 +130,7 @@ async def test_a_device_that_is_lost_at_a_try_is_tried_no_more(
         await said_on(runtime)
         gpu.breaks["run"] = lost()
         await until(lambda: "tensorrt is lost, and not tried again" in caplog.text)
+        await until(lambda: runtime.about["retry"] is None)
         assert await said_on(runtime) == (["a a"], [])
         assert runtime.device.name == "onnx-cuda"
 
