@@ -48,8 +48,7 @@ class Costs:
     @property
     def partial(self) -> float:
         """What one takes at a chance moment of speech."""
-        talks = np.array(self.talks)
-        return self.update(float((talks**2).mean() / (2 * talks.mean())))
+        return self.update(_so_far(self.talks))
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def costs(
     processor's: it is the same.
     """
     turns = np.array(talks)
-    early = float((turns**2).mean() / (2 * turns.mean())) + PADDING
+    early = _so_far(talks) + PADDING
     whole = float(turns.mean()) + PADDING
     partials = [busy(each.grown, "partial") for each in spent]
     closing = [busy(each.grown, "speculative", "final") for each in spent]
@@ -138,6 +137,12 @@ def _line(few: int, at_few: float, many: int, at_many: float) -> tuple[float, fl
         return at_many / many, 0.0
     rise = min((at_many - at_few) / (many - few), at_many / many)
     return rise, at_many - rise * many
+
+
+def _so_far(talks: Sequence[float]) -> float:
+    """Seconds that were said by a chance moment of speech, on average: long talks have more."""
+    each = np.array(talks)
+    return float((each**2).mean() / (2 * each.mean()))
 
 
 def _audio(grown: Scrape) -> float:

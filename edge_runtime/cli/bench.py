@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from edge_runtime.cli.device import Device
+from edge_runtime.cli.options import Manifest, required
 from edge_runtime.errors import ConfigError, MissingExtra
 
 PAPER = 150
@@ -28,10 +29,7 @@ EDGE_RUNTIME_KEY=er_… edge-runtime bench clips/manifest.tsv --url wss://jetson
 
 
 def bench(
-    manifest: Annotated[
-        Path | None,
-        typer.Argument(help="Tab-separated: id, path, transcript, condition."),
-    ] = None,
+    manifest: Manifest = None,
     rows: Annotated[
         str, typer.Option(metavar="ROW,…", help="Only these rows; `list` shows them.")
     ] = "",
@@ -101,8 +99,7 @@ def bench(
         for name, said in ROWS.items():
             typer.echo(f"{name:<12}{said}")
         return
-    if manifest is None:
-        raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
+    manifest = required(manifest)
     try:
         auto = streams == "auto"
         named = [row.strip() for row in rows.split(",") if row.strip()]

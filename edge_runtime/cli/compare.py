@@ -10,7 +10,7 @@ import typer
 
 from edge_runtime.cli.bench import check
 from edge_runtime.cli.device import Device
-from edge_runtime.cli.options import Settings
+from edge_runtime.cli.options import Manifest, Settings, required
 
 EXAMPLES = """\
 edge-runtime compare clips/manifest.tsv --models moonshine-tiny-en,whisper-base
@@ -20,10 +20,7 @@ edge-runtime compare clips/manifest.tsv --models moonshine-tiny-en --markdown ta
 
 
 def compare(
-    manifest: Annotated[
-        Path | None,
-        typer.Argument(help="Tab-separated: id, path, transcript, condition."),
-    ] = None,
+    manifest: Manifest = None,
     models: Annotated[
         str, typer.Option(metavar="NAME,…", help="Models that were pulled.")
     ] = "moonshine-tiny-en",
@@ -67,8 +64,7 @@ def compare(
         for name in _known(install_peers):
             typer.echo(f"{name}: {peer.environment(name).parents[1]}")
         return
-    if manifest is None:
-        raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
+    manifest = required(manifest)
     texts, played = chosen(read(manifest), quick, paced)
     options = server.arguments("", device or "", config)
     comparison = Comparison(_listed(models), _known(peers), texts, played, options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.error
 import urllib.request
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from edge_runtime.cli.options import group
+from edge_runtime.config import key
 from edge_runtime.errors import EdgeRuntimeError, ServerUnreachable
 
 EXAMPLES = """\
@@ -88,8 +88,8 @@ def _ask(url: str, method: str, path: str) -> dict[str, Any]:
     scheme = "https" if parts.scheme in {"https", "wss"} else "http"
     where = f"{scheme}://{parts.netloc}"
     request = urllib.request.Request(f"{where}/admin/models{path}", method=method)
-    if key := os.environ.get("EDGE_RUNTIME_KEY"):
-        request.add_header("Authorization", f"Bearer {key}")
+    for name, value in key.shown().items():
+        request.add_header(name, value)
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             told: dict[str, Any] = json.load(answer)

@@ -18,10 +18,22 @@ Model = Annotated[
     ),
 ]
 
+Manifest = Annotated[
+    Path | None,
+    typer.Argument(help="Tab-separated: id, path, transcript, condition."),
+]
+
 Settings = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Settings [/etc/edge-runtime/config.toml, if there]."),
 ]
+
+
+def required(manifest: Path | None) -> Path:
+    """The manifest, where one was given; else it is wrong usage."""
+    if manifest is None:
+        raise typer.BadParameter("name a manifest of clips; a checkout has audio/manifest.tsv")
+    return manifest
 
 
 def group(does: str) -> typer.Typer:

@@ -14,11 +14,9 @@ from edge_runtime.decode import trial
 from edge_runtime.decode.graphs import Graphs
 from edge_runtime.decode.mirror import Mirror
 from edge_runtime.decode.passes import Pass, Tiled
+from edge_runtime.decode.places import aligned
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.device.base import Buffer, Call, Program, Samples
-
-ALIGNED = 256
-"""Bytes: where tensors may begin on a GPU."""
 
 KEPT = 128
 """Graphs of one lane for each number of rows: more than the warm-up makes."""
@@ -70,16 +68,16 @@ class Lane:
         self.audio = device.alloc((size.whole,), np.float32)
         self.length = Mirror(device, (rows,), np.int64, "length")
         self.memory_length = device.alloc((rows,), np.int64)
-        self.memory = device.alloc((layers, _aligned(each * frames, itemsize)), chain.dtype)
+        self.memory = device.alloc((layers, aligned(each * frames, itemsize)), chain.dtype)
         self.caches = [
-            device.alloc((layers, _aligned(rows * each * shape.past, itemsize)), chain.dtype)
+            device.alloc((layers, aligned(rows * each * shape.past, itemsize)), chain.dtype)
             for _ in range(2)
         ]
         self.hidden = [device.alloc((rows * queries * shape.width,), chain.dtype) for _ in "ab"]
         self.shares = [device.alloc((queries * frames,), np.float32) for _ in "ab"]
         self._align = Mirror(device, (queries * frames,), np.float32, "align")
         # Positions for both turns, then the tokens: one copy sends them.
-        self._tokens_at = 2 * _aligned(rows * 8)
+        self._tokens_at = 2 * aligned(rows * 8)
         self._fed = Mirror(device, (self._tokens_at + rows * queries * 8,), np.uint8, "tokens")
         self._windows: dict[Pass, _Window] = {}
         self.chains = _chains(device.chained)
@@ -222,12 +220,12 @@ class Lane:
         at, found = step * _slot(shape.count), {}
         for name, dtype in _ANSWERS.items():
             found[name] = answers.view((shape.rows, shape.queries), at, dtype)
-            at += _aligned(shape.count * np.dtype(dtype).itemsize)
+            at += aligned(shape.count * np.dtype(dtype).itemsize)
         return found
 
     @staticmethod
     def _align_step(shape: Pass) -> int:
-        return _aligned(shape.count * shape.frames, 4)
+        return aligned(shape.count * shape.frames, 4)
 
     def _passes(self, shape: Pass) -> Call:
         """The chain as often as `shape` says: tokens in, answers out, no look of the host."""
@@ -366,12 +364,6 @@ def _chains(chained: int) -> tuple[int, ...]:
     return tuple(sorted({chained, min(2 * chained, most), most})) if chained > 1 else (1,)
 
 
-def _aligned(count: int, itemsize: int = 1) -> int:
-    """The least number of items, at least `count`, after which another tensor may begin."""
-    step = ALIGNED // itemsize
-    return -(-count // step) * step
-
-
 def _slot(count: int) -> int:
     """Bytes of the answers to `count` tokens."""
-    return sum(_aligned(count * np.dtype(dtype).itemsize) for dtype in _ANSWERS.values())
+    return sum(aligned(count * np.dtype(dtype).itemsize) for dtype in _ANSWERS.values())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode import numbers
 from edge_runtime.decode.costs import Costs
 from edge_runtime.decode.lane import Lane
 from edge_runtime.decode.passes import Pass
@@ -260,8 +260,8 @@ class _Decoding:
             fed = len(sequence.feed())
             asked += fed
             logprobs = answers["logprob"][row][:fed]
-            if not all(map(math.isfinite, logprobs)):
-                self._failed[row] = _no_numbers()
+            if (error := numbers.refused(logprobs)) is not None:
+                self._failed[row] = error
                 sequence.done = True
                 continue
             silent = sequence.silent
@@ -280,15 +280,6 @@ class _Decoding:
         update, sequence = self._updates[row], self._sequences[row]
         shape = self._lane.chain.shape
         frames = shape.heard(int(self._lane.length.host.host[row]))
-        cost = replace(
-            spent,
-            drafted=sequence.drafted,
-            accepted=sequence.accepted,
-            bonus=sequence.bonus,
-            produced=sequence.produced,
-            passes=sequence.passes,
-            steps=sequence.steps,
-        )
         align = None
         if update.align:
             align = np.concatenate(self._rows[row])[: len(sequence.tokens), :frames]
@@ -301,14 +292,7 @@ class _Decoding:
             sequence.ended,
             frames,
             align,
-            cost,
+            sequence.counted(spent),
             language=shape.prompt.language(sequence.mark or 0),
             silence=sequence.first if shape.prompt.hears_silence else -math.inf,
         )
-
-
-def _no_numbers() -> DeviceError:
-    return DeviceError(
-        "the device answered with NaN or infinity",
-        "Where it comes again, run `edge-runtime doctor` and restart the server.",
-    )

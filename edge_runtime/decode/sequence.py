@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from dataclasses import replace
+
+from edge_runtime.decode.update import Cost
 
 WINDOW = 8
 """How far ahead in a refused draft the newest token is looked for."""
@@ -79,6 +82,18 @@ class Sequence:
     def guessed(self) -> int:
         """Tokens of the draft that may still come."""
         return len(self._draft) + self._offer
+
+    def counted(self, cost: Cost) -> Cost:
+        """`cost`, and how these tokens came about."""
+        return replace(
+            cost,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            bonus=self.bonus,
+            produced=self.produced,
+            passes=self.passes,
+            steps=self.steps,
+        )
 
     def step(self) -> None:
         """Feed only the newest token next; a guess that goes with it waits."""

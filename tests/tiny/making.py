@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,20 +22,29 @@ from edge_runtime.engines.store import Store
 
 def transducer(folder: Path, symbols: int = 1, name: str = "tiny-transducer") -> TransducerRecipe:
     """A recipe for the files in `folder`."""
-    files = tuple(SourceFile(name=path.name) for path in sorted(folder.iterdir()))
     return TransducerRecipe(
         name=name,
-        title="A small one",
-        publisher="Nobody",
-        languages=("en",),
-        licence="MIT",
-        streaming="true streaming",
-        sources=Sources(hub=HubSource(reader="onnx", repo="no/body", revision="main", files=files)),
-        requires=("silero-vad",),
         symbols_per_frame=symbols,
         flush_ms=660,
         tokens_per_second=20.0,
+        **_of_nobody(folder),
     )
+
+
+def _of_nobody(folder: Path) -> dict[str, Any]:
+    """What recipes for the files in `folder` have in common."""
+    files = tuple(SourceFile(name=path.name) for path in sorted(folder.iterdir()))
+    return {
+        "title": "A small one",
+        "publisher": "Nobody",
+        "languages": ("en",),
+        "licence": "MIT",
+        "streaming": "true streaming",
+        "sources": Sources(
+            hub=HubSource(reader="onnx", repo="no/body", revision="main", files=files)
+        ),
+        "requires": ("silero-vad",),
+    }
 
 
 def stored(
@@ -56,17 +66,8 @@ def stored(
 
 def growing(folder: Path) -> MoonshineStreamingRecipe:
     """A recipe for the five programs in `folder`."""
-    files = tuple(SourceFile(name=path.name) for path in sorted(folder.iterdir()))
     return MoonshineStreamingRecipe(
-        name="tiny-growing",
-        title="A small one",
-        publisher="Nobody",
-        languages=("en",),
-        licence="MIT",
-        streaming="true streaming",
-        sources=Sources(hub=HubSource(reader="onnx", repo="no/body", revision="main", files=files)),
-        requires=("silero-vad",),
-        tokens_per_second=6.5,
+        name="tiny-growing", tokens_per_second=6.5, **_of_nobody(folder)
     )
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode import numbers
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.chunked.states import Half, Kept, Text
 from edge_runtime.decode.chunked.window import cut
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
-from edge_runtime.errors import DeviceError
 
 Audio = Sequence[NDArray[np.float32]]
 
@@ -95,11 +95,8 @@ class Job:
         for step, token in enumerate(tokens):
             if token == shape.blank:
                 continue
-            if not math.isfinite(logprobs[step]):
-                raise DeviceError(
-                    "the device answered with NaN or infinity",
-                    "Where it comes again, run `edge-runtime doctor` and restart the server.",
-                )
+            if (error := numbers.refused(logprobs[step : step + 1])) is not None:
+                raise error
             frame = self.next * shape.frames + int(answers["frame"][row, step])
             self._text.add(token, logprobs[step], float(answers["margin"][row, step]), frame)
         return int(answers["cursor"][row])

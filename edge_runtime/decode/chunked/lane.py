@@ -12,10 +12,8 @@ from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.states import Half, words
 from edge_runtime.decode.graphs import Graphs
 from edge_runtime.decode.mirror import Mirror
+from edge_runtime.decode.places import aligned
 from edge_runtime.device.base import Buffer, Call
-
-ALIGNED = 256
-"""Bytes: where tensors may begin on a GPU."""
 
 KEPT = 512
 """Bound calls of one lane: on a CPU each stream has two of its own, and some for its end."""
@@ -160,17 +158,17 @@ class ChunkLane:
     def _slot(self) -> int:
         steps = self.chain.shape.steps
         numbers = [self.rows * steps * np.dtype(each).itemsize for each in _ANSWERS.values()]
-        return sum(map(_aligned, [*numbers, self.rows * 8, self.rows * 8]))
+        return sum(map(aligned, [*numbers, self.rows * 8, self.rows * 8]))
 
     def _told(self, buffer: Buffer, rows: int) -> dict[str, Buffer]:
         steps, at = self.chain.shape.steps, 0
         told = {}
         for name, dtype in _ANSWERS.items():
             told[name] = buffer.view((rows, steps), at, dtype)
-            at += _aligned(rows * steps * np.dtype(dtype).itemsize)
+            at += aligned(rows * steps * np.dtype(dtype).itemsize)
         for name in ("cursor", "given"):
             told[name] = buffer.view((rows,), at, np.int64)
-            at += _aligned(rows * 8)
+            at += aligned(rows * 8)
         return told
 
     def _copy(self, source: dict[str, Buffer], target: dict[str, Buffer]) -> None:
@@ -180,7 +178,3 @@ class ChunkLane:
 
 def _rows(buffers: Mapping[str, Buffer], rows: int) -> dict[str, Buffer]:
     return {name: each.view((rows, *each.shape[1:])) for name, each in buffers.items()}
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED

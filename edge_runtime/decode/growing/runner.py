@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_runtime.decode import numbers
 from edge_runtime.decode.chunked.window import cut
 from edge_runtime.decode.growing.chain import GrowingChain, Grown, Memory
 from edge_runtime.decode.growing.lane import GrowingLane
@@ -120,12 +120,6 @@ class GrowingRunner:
         cost = Cost(
             encode=encoded.since(began),
             decode=ended.since(encoded),
-            drafted=decode.drafted,
-            accepted=decode.accepted,
-            bonus=decode.bonus,
-            produced=decode.produced,
-            passes=decode.passes,
-            steps=decode.steps,
             waits=lane.stream.counters.waits - waited,
         )
         return Hypothesis(
@@ -136,7 +130,7 @@ class GrowingRunner:
             tuple(frames),
             decode.ended,
             length,
-            cost=cost,
+            cost=decode.counted(cost),
         )
 
     # -- audio to memory
@@ -202,11 +196,8 @@ class GrowingRunner:
         position = decode.position
         answers = self.lane.decode(fed, position, memory, length)
         logprobs = answers["logprob"].tolist()
-        if not all(map(math.isfinite, logprobs)):
-            raise DeviceError(
-                "the device answered with NaN or infinity",
-                "Where it comes again, run `edge-runtime doctor` and restart the server.",
-            )
+        if (error := numbers.refused(logprobs)) is not None:
+            raise error
         count = len(fed)
         tokens = answers["next_token"].tolist()
         decode.take(tokens, logprobs, answers["margin"].tolist(), [length] * count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -176,12 +176,7 @@ def tiny() -> MoonshineRecipe:
 @pytest.fixture(scope="session")
 def arrays(tiny) -> dict[str, np.ndarray]:
     """Its weights, at random."""
-    random = np.random.default_rng(2)
-    made = {}
-    for name, shape in moonshine_shapes(tiny.architecture).items():
-        spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
-        made[name] = random.normal(0, spread, shape).astype(np.float32)
-    return made
+    return at_random(moonshine_shapes(tiny.architecture), 2)
 
 
 @pytest.fixture(scope="session")
@@ -207,12 +202,20 @@ def whisper() -> WhisperRecipe:
 
 @pytest.fixture(scope="session")
 def whisper_arrays(whisper) -> dict[str, np.ndarray]:
-    """Its weights, at random."""
-    random = np.random.default_rng(5)
+    """Its weights, at random; positions tell the words of a text apart."""
+    return at_random(whisper_shapes(whisper.architecture), 5, {"decoder.embed_positions": 4.0})
+
+
+def at_random(
+    shapes: Mapping[str, tuple[int, ...]], seed: int, wider: Mapping[str, float] = {}
+) -> dict[str, np.ndarray]:
+    """Weights of these shapes; `wider` has how many times more those whose name holds that vary."""
+    random = np.random.default_rng(seed)
     made = {}
-    for name, shape in whisper_shapes(whisper.architecture).items():
+    for name, shape in shapes.items():
         spread = 1.0 if "norm" in name else 3.0 / np.sqrt(np.prod(shape[1:]))
-        spread *= 4.0 if "decoder.embed_positions" in name else 1.0
+        for part, times in wider.items():
+            spread *= times if part in name else 1.0
         made[name] = random.normal(0, spread, shape).astype(np.float32)
     return made
 
