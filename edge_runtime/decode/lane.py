@@ -166,6 +166,18 @@ class Lane:
 
         return encode
 
+    def move(self, source: int, target: int, frames: int, turn: int) -> None:
+        """Put all that the device holds of a row in the place of another one.
+
+        That is what a pass of that `turn` and of so many frames reads.
+        """
+        device, shape = self.chain.device, self.chain.shape
+        each = shape.heads * shape.padded_head_dim
+        for buffer, size in ((self.memory, each * frames), (self.caches[turn], each * shape.past)):
+            device.copy_columns(buffer, source * size, target * size, size, self.stream, "rows")
+        length = self.memory_length
+        device.copy(length.view((1,), source), length.view((1,), target), self.stream, "rows")
+
     # -- the decoder
 
     def tokens(self, shape: Pass) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from edge_runtime.decode.merge import Merger
 from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.reading import Reader
 from edge_runtime.decode.segment import Segment
-from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.decode.update import Hypothesis, Purpose, Update, limit
 from edge_runtime.events import Closed, Event, Reason
 
 
@@ -206,8 +206,7 @@ class Segments:
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / self._rate
         forced = segment.merger.prefix if segment.forced else ()
-        # An overrun can leave less audio than the stable words had.
-        limit = max(int(self._reader.model.shape.tokens_per_second * seconds), len(forced)) + 6
+        spoken = self._reader.model.shape.tokens_per_second * seconds
         return Update(
             session=self._session,
             segment=segment.number,
@@ -218,7 +217,8 @@ class Segments:
             draft=segment.draft if self._partials else (),
             forced=forced,
             align=self._reader.words and purpose is not Purpose.PARTIAL,
-            limit=limit,
+            # An overrun can leave less audio than the stable words had.
+            limit=limit(max(spoken, len(forced))),
             language=self._language,
             guess=self._heard,
             task=self._task,

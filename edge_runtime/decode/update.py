@@ -46,6 +46,15 @@ class Update:
     task: str = TRANSCRIBE
 
 
+SPARE = 6
+"""Tokens of an update beyond those that are likely."""
+
+
+def limit(likely: float) -> int:
+    """The most text tokens of an update of which so many are likely at most."""
+    return int(likely) + SPARE
+
+
 @dataclass(frozen=True)
 class Cost:
     """Where an update's time went (seconds), and how its tokens came about.

@@ -161,6 +161,15 @@ class Device(Protocol):
         """Enqueue a copy of all of `source`; `kind` says under which name it is counted."""
         ...
 
+    def copy_columns(
+        self, buffer: Buffer, source: int, target: int, count: int, stream: Stream, kind: str
+    ) -> None:
+        """Enqueue in each row of a (rows, columns) buffer the copy of `count` of its elements.
+
+        Those from column `source` on to column `target` on; the two must not overlap.
+        """
+        ...
+
     def stage(self, pieces: Sequence[Samples], target: Buffer, stream: Stream) -> None:
         """Enqueue the copy of float32 pieces, one after the other, into `target`; zeros after.
 

@@ -121,6 +121,11 @@ class OnnxDevice:
     def copy(self, source: Buffer, target: Buffer, stream: Stream, kind: str) -> None:
         target.host[...] = source.host
 
+    def copy_columns(
+        self, buffer: Buffer, source: int, target: int, count: int, stream: Stream, kind: str
+    ) -> None:
+        buffer.host[:, target : target + count] = buffer.host[:, source : source + count]
+
     def stage(self, pieces: Sequence[Samples], target: Buffer, stream: Stream) -> None:
         at = 0
         for piece in pieces:

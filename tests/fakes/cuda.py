@@ -14,6 +14,7 @@ from tests.fakes.cuda_graphs import GraphFunctions
 from tests.fakes.cuda_kernels import KernelFunctions
 from tests.fakes.cuda_names import (
     CONSTANTS,
+    CUDA_MEMCPY2D,
     ENUMS,
     HANDLES,
     KERNEL,
@@ -26,6 +27,7 @@ from tests.fakes.cuda_names import (
     CUdevice_attribute,
     CUdeviceptr,
     CUevent,
+    CUmemorytype,
     CUresult,
     CUstream,
 )
@@ -170,6 +172,32 @@ class Functions(GraphFunctions, KernelFunctions):
                 work = gpu._copy_work(int(dst), int(src), ByteCount, capturing)
             except Fault:
                 return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+            return (gpu._enqueue(int(hStream), Node(MEMCPY, work)),)
+
+    def cuMemcpy2DAsync(self, pCopy: CUDA_MEMCPY2D, hStream: int) -> tuple[CUresult]:
+        gpu, each = self._gpu, pCopy
+        if {each.srcMemoryType, each.dstMemoryType} != {CUmemorytype.CU_MEMORYTYPE_UNIFIED}:
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        if each.WidthInBytes > min(each.srcPitch, each.dstPitch):
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
+        with gpu.lock:
+            status = gpu._enter("cuMemcpy2DAsync")
+            if status:
+                return (status,)
+            rows = [
+                gpu._copy_work(
+                    int(each.dstDevice) + row * each.dstPitch,
+                    int(each.srcDevice) + row * each.srcPitch,
+                    each.WidthInBytes,
+                    True,
+                )
+                for row in range(each.Height)
+            ]
+
+            def work() -> None:
+                for row in rows:
+                    row()
+
             return (gpu._enqueue(int(hStream), Node(MEMCPY, work)),)
 
     def cuMemsetD8Async(self, dstDevice: int, uc: int, N: int, hStream: int) -> tuple[CUresult]:

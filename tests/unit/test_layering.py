@@ -22,8 +22,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": (
-        "decode.graphs", "decode.lane", "decode.mirror", "decode.pricing", "decode.proof",
-        "decode.trial", "decode.runner", "decode.tiles", "decode.watch", "decode.family",
+        "decode.decoding", "decode.graphs", "decode.lane", "decode.mirror", "decode.pricing",
+        "decode.proof", "decode.trial", "decode.runner", "decode.tiles", "decode.watch",
+        "decode.family",
         "decode.growing.chain", "decode.growing.lane", "decode.growing.runner",
         "decode.chunked.chain", "decode.chunked.job", "decode.chunked.lane",
         "decode.chunked.runner", "decode.chunked.states",

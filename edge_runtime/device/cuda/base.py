@@ -54,6 +54,12 @@ class Driver(Protocol):
         """
         ...
 
+    def copy_rows(
+        self, target: int, source: int, pitch: int, width: int, rows: int, stream: int
+    ) -> None:
+        """Enqueue a copy within the device: `width` bytes of each row; rows lie `pitch` apart."""
+        ...
+
     def fill(self, pointer: int, size: int, stream: int) -> None:
         """Enqueue the writing of zeros."""
         ...

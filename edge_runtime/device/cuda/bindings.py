@@ -156,6 +156,18 @@ class BindingsDriver:
         if result[0]:
             raise failure("cuMemcpyAsync", result[0], f"{size} bytes could not be copied")
 
+    def copy_rows(
+        self, target: int, source: int, pitch: int, width: int, rows: int, stream: int
+    ) -> None:
+        self._enter()
+        cuda = self._cuda
+        what = cuda.CUDA_MEMCPY2D()
+        what.srcMemoryType = what.dstMemoryType = cuda.CUmemorytype.CU_MEMORYTYPE_UNIFIED
+        what.srcDevice, what.dstDevice = source, target
+        what.srcPitch = what.dstPitch = pitch
+        what.WidthInBytes, what.Height = width, rows
+        check("cuMemcpy2DAsync", cuda.cuMemcpy2DAsync(what, stream))
+
     def fill(self, pointer: int, size: int, stream: int) -> None:
         self._enter()
         result = self._cuda.cuMemsetD8Async(pointer, 0, size, stream)

@@ -159,6 +159,23 @@ class CudaDevice:
             self.driver.copy(target.pointer, source.pointer, size, own.handle)
         own.copied(kind, size, source, target)
 
+    def copy_columns(
+        self, buffer: Buffer, source: int, target: int, count: int, stream: Stream, kind: str
+    ) -> None:
+        """See `Device`; a `DeviceError` where columns overlap or leave the buffer."""
+        rows, columns = buffer.shape
+        first, last = min(source, target), max(source, target)
+        if first < 0 or last + count > columns or first + count > last:
+            raise DeviceError(
+                f"{count} columns at {source} of {buffer.shape} cannot be copied ({kind}) "
+                f"to {target}"
+            )
+        own, each = _own(stream), buffer.dtype.itemsize
+        if rows and count:
+            there, here = (buffer.pointer + at * each for at in (target, source))
+            self.driver.copy_rows(there, here, columns * each, count * each, rows, own.handle)
+        own.copied(kind, rows * count * each, buffer)
+
     def stage(self, pieces: Sequence[Samples], target: Buffer, stream: Stream) -> None:
         """See `Device`; counted as `audio`.
 

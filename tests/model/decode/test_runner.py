@@ -84,6 +84,36 @@ def test_drafts_of_a_batch_do_not_touch_each_other(runner, decode, told, excused
         np.testing.assert_allclose(together[row].align, expected.align, atol=1e-4)
 
 
+def test_rows_that_go_on_take_the_places_of_those_that_are_done(
+    loaded, decode, spoken, monkeypatch
+) -> None:
+    """Nobody after them decodes rows for nothing, and each row stays itself."""
+    long, short = spoken(CLIPS[0]), spoken(CLIPS[1])[: 2 * RATE]
+    runner = Runner(loaded.chain, Size(3, len(long)))
+    alone = [decode(runner, clip, align=True)[0] for clip in (short, long, long)]
+    # In front lies who has least of a draft; the long clips' are refused at once.
+    drafts = [(), (5,) * 40, (7, *alone[2].tokens[1:])]
+    updates = [
+        Update("test", row, Purpose.PARTIAL, 0, len(clip), draft=draft, align=True)
+        for row, (clip, draft) in enumerate(zip((short, long, long), drafts, strict=True))
+    ]
+    rows, real = [], runner.lane.decode
+    monkeypatch.setattr(
+        runner.lane, "decode", lambda shape, align: (rows.append(shape.rows), real(shape, align))
+    )
+    found = runner.run(updates, [[short], [long], [long]])
+    assert [each.tokens for each in found] == [each.tokens for each in alone]
+    for each, expected in zip(found, alone, strict=True):
+        np.testing.assert_allclose(each.logprobs, expected.logprobs, atol=1e-3)
+        np.testing.assert_allclose(each.align, expected.align, atol=1e-4)
+    assert rows == sorted(rows, reverse=True)
+    assert set(rows) == {3, 2, 1}
+    ends = [found[row].cost.passes for row in (0, 1, 2)]
+    assert sum(rows) == sum(ends)
+    assert len(alone[0].tokens) < 12 < len(alone[1].tokens)
+    assert runner.lane.stream.counters.copied == {}
+
+
 def test_the_limit_is_kept(runner, decode, spoken) -> None:
     (cut,) = decode(runner, spoken(CLIPS[0]), limit=6)
     (whole,) = decode(runner, spoken(CLIPS[0]))

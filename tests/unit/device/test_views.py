@@ -60,3 +60,13 @@ def test_they_do_not_leave_the_buffer(device: Device, kind: Kind) -> None:
         buffer.view((2,), offset=-1)
     with pytest.raises(DeviceError, match="leaves a buffer"):
         buffer.view((13,), dtype=np.float64)
+
+
+def test_columns_are_copied_within_each_row(device: Device) -> None:
+    buffer = device.alloc((2, 6), np.float32, "pinned")
+    buffer.host[:] = np.arange(12).reshape(2, 6)
+    stream = device.stream()
+    device.copy_columns(buffer, 4, 1, 2, stream, "rows")
+    device.copy_columns(buffer, 0, 5, 1, stream, "rows")
+    stream.synchronize()
+    assert buffer.host.tolist() == [[0, 4, 5, 3, 4, 0], [6, 10, 11, 9, 10, 6]]

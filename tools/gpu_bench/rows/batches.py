@@ -13,7 +13,7 @@ from edge_runtime.decode import pricing, scheduler
 from edge_runtime.decode.costs import Cost, Costs
 from edge_runtime.decode.runner import Runner
 from edge_runtime.decode.tiles import Size
-from edge_runtime.decode.update import Purpose, Update
+from edge_runtime.decode.update import Purpose, Update, limit
 from edge_runtime.runtime import TURN
 from edge_runtime.session import longest
 from gpu_bench import bed, timing
@@ -114,7 +114,8 @@ def _work(bench: Bench, made: Bed) -> list[Work]:
             if place % 8 == len(found) % 8 or end == len(audio):
                 final = end == len(audio)
                 purpose = Purpose.FINAL if final else Purpose.PARTIAL
-                update = Update("crowd", 0, purpose, 0, end, draft, limit=112)
+                most = limit(made.loaded.chain.shape.tokens_per_second * end / RATE)
+                update = Update("crowd", 0, purpose, 0, end, draft, limit=most)
                 found.append(Work(update, (memory[:end],)))
             draft = said
         if len(found) >= UPDATES:

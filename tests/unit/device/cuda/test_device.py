@@ -71,6 +71,20 @@ def test_copies_that_do_not_fit_are_refused(device: CudaDevice, gpu: FakeGpu) ->
     assert "cuMemcpyAsync" not in gpu.calls
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "count"), [(0, 2, 3), (3, 2, 2), (4, 0, 3), (-1, 3, 1)]
+)
+def test_columns_that_overlap_or_leave_their_buffer_are_refused(
+    device: CudaDevice, gpu: FakeGpu, source: int, target: int, count: int
+) -> None:
+    buffer, stream = device.alloc((2, 6), np.float32), device.stream()
+    with pytest.raises(DeviceError, match=rf"{count} columns at {source} of \(2, 6\) cannot be"):
+        device.copy_columns(buffer, source, target, count, stream, "rows")
+    assert "cuMemcpy2DAsync" not in gpu.calls
+    device.copy_columns(buffer, 0, 3, 3, stream, "rows")
+    assert stream.counters.copied == {"rows": 24}
+
+
 def test_memory_of_the_host_is_copied_from(device: CudaDevice) -> None:
     source, target = HostBuffer(ramp(3)), device.alloc((3,), np.float32)
     device.copy(source, target, device.stream(), "weights")

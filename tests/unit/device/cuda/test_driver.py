@@ -200,6 +200,12 @@ def test_every_status_is_an_error(driver: Driver, gpu: FakeGpu, call: str, act: 
         ("cuMemsetD8Async", lambda driver, made: driver.fill(made["memory"], 8, made["stream"])),
         ("cuMemsetD8Async", lambda driver, made: driver.fill(made["memory"], 8, made["urgent"])),
         (
+            "cuMemcpy2DAsync",
+            lambda driver, made: driver.copy_rows(
+                made["memory"], made["memory"] + 2, 4, 2, 2, made["stream"]
+            ),
+        ),
+        (
             "cuMemcpyAsync",
             lambda driver, made: driver.copy(made["memory"], made["host"], 8, made["urgent"]),
         ),
