@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from edge_runtime.engines.build.contract import Signature
 from edge_runtime.engines.build.memory import MB, MemoryPlan, plan
 from edge_runtime.engines.build.profiles import Ranges, profiles, ranges
 from edge_runtime.engines.build.source import Source, source
-from edge_runtime.engines.build.tile import Current, Timings, Work, build_tile
+from edge_runtime.engines.build.tile import Current, Timings, Work, WorkspaceTooSmall, build_tile
 from edge_runtime.engines.build.watch import UNWATCHED, Watch
 from edge_runtime.engines.engine import PORTABLE, RECIPE, EngineInfo
 from edge_runtime.engines.export import PRECISIONS
@@ -34,6 +35,8 @@ from edge_runtime.engines.recipe import AnyRecipe, BuiltRecipe, MoonshineRecipe,
 from edge_runtime.engines.store import ENGINE, Store
 from edge_runtime.engines.variant import INT8
 from edge_runtime.errors import ConfigError, DeviceError, ModelDamaged, RecipeError
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["BuildOptions", "MemoryPlan", "Watch", "build"]
 
@@ -133,8 +136,7 @@ class _Job:
                 return self.place
             said = f"built with {self.tensorrt.flavour} {self.tensorrt.version}"
             with self.store.replacing(self.place, said) as new, self.source.graphs() as graphs:
-                memory = self._planned(graphs)
-                self._plans(graphs, new, memory)
+                memory = self._plans(graphs, new, self._planned(graphs))
                 self._companions(graphs, detectors, new)
                 self._prove(reference, new)
                 self._seal(new, memory, began)
@@ -150,15 +152,18 @@ class _Job:
         memory.check()
         return memory
 
-    def _plans(self, graphs: Path, new: Path, memory: MemoryPlan) -> None:
+    def _plans(self, graphs: Path, new: Path, memory: MemoryPlan) -> MemoryPlan:
+        """Builds all tiles; gives the memory that it took in the end."""
         timings = self._timings()
         kept = Timings(timings.read_bytes() if timings.is_file() else b"")
         with self._gpu() as current:
-            self._tiles(graphs, new, Work(self.tensorrt, memory.workspace, kept, current))
+            for name in self.tiles:
+                memory = self._tile(name, graphs, new, memory, kept, current)
         if kept.content:
             part = timings.with_suffix(".part")
             part.write_bytes(kept.content)
             part.rename(timings)
+        return memory
 
     @contextlib.contextmanager
     def _gpu(self) -> Iterator[Current]:
@@ -172,22 +177,34 @@ class _Job:
         finally:
             driver.close()
 
-    def _tiles(self, graphs: Path, new: Path, work: Work) -> None:
-        for name, signature in self.tiles.items():
+    def _tile(
+        self, name: str, graphs: Path, new: Path, memory: MemoryPlan, kept: Timings,
+        current: Current,
+    ) -> MemoryPlan:  # fmt: skip
+        """Builds one, in a larger workspace if it must be and nobody said how large it is."""
+        signature = self.tiles[name]
 
-            def advanced(done: float, name: str = name) -> None:
-                self.watch.advanced(name, done)
+        def advanced(done: float) -> None:
+            self.watch.advanced(name, done)
 
-            advanced(0.0)
+        advanced(0.0)
+        try:
             made = build_tile(
-                work,
+                Work(self.tensorrt, memory.workspace, kept, current),
                 graphs / f"{name}.onnx",
                 signature,
                 profiles(signature, self.most, self.tensorrt.flavour),
                 advanced,
             )
-            with (new / f"{name}.plan").open("wb") as file:
-                file.write(memoryview(made))
+        except WorkspaceTooSmall as error:
+            larger = memory.larger if self.options.workspace_mb is None else None
+            if larger is None:
+                raise
+            _log.info("%s: %d MB are tried", error.message, larger.workspace // MB)
+            return self._tile(name, graphs, new, larger, kept, current)
+        with (new / f"{name}.plan").open("wb") as file:
+            file.write(memoryview(made))
+        return memory
 
     def _companions(self, graphs: Path, detectors: list[Path], new: Path) -> None:
         """All that a board needs besides the plans to serve without the weights."""

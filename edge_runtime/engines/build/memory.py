@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edge_runtime.engines.build.contract import Signature
@@ -12,7 +12,7 @@ from edge_runtime.engines.build.profiles import Ranges
 from edge_runtime.errors import DeviceError
 
 MB = 1 << 20
-LARGEST_WORKSPACE = 1024 * MB
+LARGEST_WORKSPACE = 1024 * MB  # unless the kernels of some tile will not do with it
 SMALLEST_WORKSPACE = 32 * MB
 # The library and, with a GPU, its context and kernels.
 BASE = {"tensorrt": 900 * MB, "tensorrt_rtx": 400 * MB}
@@ -48,6 +48,12 @@ class MemoryPlan:
             f"{self.workspace // MB}) of {self.free // MB} MB free"
         )
 
+    @property
+    def larger(self) -> MemoryPlan | None:
+        """With a workspace twice as large, or all that is left; None where that is no more."""
+        workspace = min(2 * self.workspace, self.workspace + self.free - self.peak)
+        return replace(self, workspace=workspace) if workspace > self.workspace else None
+
     def check(self) -> None:
         """Raises `DeviceError` naming the option that helps, where it cannot fit."""
         if self.peak <= self.free:
@@ -79,14 +85,15 @@ def plan(
     workspace: int | None,
 ) -> MemoryPlan:
     """The plan of building `tiles`, one after the other; `workspace` in bytes, or by default."""
+    least = max(_inside(signature, most) for signature in tiles.values()) * 9 // 8
     if workspace is None:
-        workspace = min(LARGEST_WORKSPACE, max(SMALLEST_WORKSPACE, free // 4))
+        workspace = max(min(LARGEST_WORKSPACE, free // 4), SMALLEST_WORKSPACE, least)
     return MemoryPlan(
         rows=most["B"].most,
         weights=max((graphs / f"{name}.onnx").stat().st_size for name in tiles),
         tensors=max(_bytes(signature, most) for signature in tiles.values()),
         workspace=workspace,
-        least=max(_inside(signature, most) for signature in tiles.values()) * 9 // 8,
+        least=least,
         base=BASE[flavour],
         free=free,
     )

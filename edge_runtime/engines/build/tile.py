@@ -41,6 +41,10 @@ class Timings:
     content: bytes = b""
 
 
+class WorkspaceTooSmall(DeviceError):
+    """No kernels of a tile do with the workspace that there is."""
+
+
 Current = Callable[[], AbstractContextManager[None]]
 """Makes the GPU to build on current in the calling thread."""
 
@@ -64,9 +68,9 @@ def build_tile(
 ) -> Any:
     """The serialised plan of the ONNX graph at `path` (a buffer).
 
-    Raises `DeviceError` for what TensorRT cannot parse or build, for tensors that are not as
-    `signature` says, and for a workspace that is too small. Ctrl-C stops the build and is
-    raised once TensorRT has let go.
+    Raises `DeviceError` for what TensorRT cannot parse or build and for tensors that are not as
+    `signature` says, `WorkspaceTooSmall` where kernels need more of it. Ctrl-C stops the build
+    and is raised once TensorRT has let go.
     """
     try:
         with work.current():
@@ -228,7 +232,7 @@ def _pressed(stop: threading.Event) -> Iterator[None]:
 def _refused(tile: str, said: Sequence[str], workspace: int) -> DeviceError:
     reason = said[0] if said else "no reason given"
     if "OutOfMemory" in reason or "workspace" in reason.lower():
-        return DeviceError(
+        return WorkspaceTooSmall(
             f"{tile} does not fit into a workspace of {workspace >> 20} MB",
             "Raise --workspace-mb, or lower --rows.",
         )

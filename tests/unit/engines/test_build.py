@@ -16,6 +16,7 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import onnx
@@ -30,7 +31,7 @@ from edge_runtime.engines.build import tile as one_tile
 from edge_runtime.engines.build.contract import Signature, Tensor, signatures
 from edge_runtime.engines.build.memory import MB
 from edge_runtime.engines.build.profiles import Range, profiles, ranges
-from edge_runtime.engines.build.tile import Timings, Work, build_tile
+from edge_runtime.engines.build.tile import Timings, Work, WorkspaceTooSmall, build_tile
 from edge_runtime.engines.engine import engines, read
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.errors import (
@@ -76,6 +77,30 @@ class Told(Watch):
 
 def leftovers(store, recipe) -> list[str]:
     return [path.name for path in (store.root / recipe.name).glob(".*")]
+
+
+def test_a_workspace_that_nobody_chose_grows_until_kernels_do_with_it(
+    made_up, made_up_store, monkeypatch
+) -> None:
+    tried: list[tuple[str, int]] = []
+
+    def built(work: Work, path: Path, *rest: Any) -> bytes:
+        tried.append((path.stem, work.workspace // MB))
+        if path.stem == "embedding" and work.workspace < 200 * MB:
+            raise WorkspaceTooSmall("embedding does not fit", "Raise --workspace-mb.")
+        return b"plan"
+
+    monkeypatch.setattr("edge_runtime.engines.build.build_tile", built)
+    monkeypatch.setattr("edge_runtime.engines.build.memory.LARGEST_WORKSPACE", 64 * MB)
+    folder = build(made_up, made_up_store, RTX)
+    assert tried == [
+        ("encoder", 64), ("embedding", 64), ("embedding", 128), ("embedding", 256),
+        ("layers_0_1", 256), ("layers_1_3", 256),
+    ]  # fmt: skip
+    assert read(folder).info.workspace_mb == 256
+    with pytest.raises(WorkspaceTooSmall):
+        build(made_up, made_up_store, replace(RTX, again=True, workspace_mb=100))
+    assert tried[6:] == [("encoder", 100), ("embedding", 100)]
 
 
 @pytest.mark.parametrize("precision", ["fp16", "fp32"])

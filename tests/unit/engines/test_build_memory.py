@@ -75,6 +75,24 @@ def test_what_cannot_fit_names_what_helps(free, fix) -> None:
     assert caught.value.fix.startswith(fix)
 
 
+def test_a_larger_workspace_is_twice_as_large_while_there_is_room() -> None:
+    roomy = replace(PLAN, free=5000 * MB).larger
+    assert roomy is not None
+    assert roomy.workspace == 2048 * MB
+    tight = replace(PLAN, free=2500 * MB).larger
+    assert tight is not None
+    assert (tight.workspace, tight.peak) == (1180 * MB, tight.free)
+    assert tight.larger is None
+
+
+def test_the_workspace_is_no_smaller_than_kernels_need(tmp_path) -> None:
+    recipe = load_recipe("moonshine-tiny-en")
+    tiles = {"encoder": signatures(recipe, "fp32")["encoder"]}
+    (tmp_path / "encoder.onnx").touch()
+    made = plan(tmp_path, tiles, ranges(recipe, 64, 278_400), "tensorrt_rtx", 8 * GB, None)
+    assert made.workspace == made.least > 2 * GB
+
+
 def test_following_the_advice_helps() -> None:
     replace(PLAN, free=1600 * MB, workspace=280 * MB).check()
     replace(PLAN, free=1559 * MB, rows=11, tensors=110 * MB, workspace=249 * MB).check()
