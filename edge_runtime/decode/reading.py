@@ -32,6 +32,12 @@ class Model:
     vocabulary: Vocabulary
     languages: tuple[str, ...] = ("en",)
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What it makes of speech, `TRANSCRIBE` first."""
+        told = self.shape.prompt.tasks if isinstance(self.shape, ModelShape) else {}
+        return tuple({TRANSCRIBE: 0} | told)
+
     def check(self, language: str, task: str) -> None:
         """Raises `LanguageError` for a language or a task that the model does not know."""
         if language and language not in self.languages:
@@ -39,12 +45,10 @@ class Model:
                 f"the model does not understand {language[:20]!r}",
                 f"Leave the language out, or choose one of {', '.join(self.languages)}.",
             )
-        tasks = {TRANSCRIBE: 0}
-        if isinstance(self.shape, ModelShape):
-            tasks |= self.shape.prompt.tasks
-        if task not in tasks:
+        if task not in self.tasks:
             raise LanguageError(
-                f"the model cannot {task[:20]}", f"Leave the task out, or use {', '.join(tasks)}."
+                f"the model cannot {task[:20]}",
+                f"Leave the task out, or use {', '.join(self.tasks)}.",
             )
 
 

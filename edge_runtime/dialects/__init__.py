@@ -79,8 +79,10 @@ def uploads(config: Dialects) -> dict[str, type[Recorded]]:
     found: dict[str, type[Recorded]] = {}
     if config.openai:
         from edge_runtime.dialects.openai.transcriptions import Transcriptions
+        from edge_runtime.dialects.openai.translations import Translations
 
         found["/v1/audio/transcriptions"] = Transcriptions
+        found["/v1/audio/translations"] = Translations
     if config.deepgram:
         from edge_runtime.dialects.deepgram.prerecorded import Prerecorded
 
@@ -92,9 +94,8 @@ def pages(config: Dialects) -> dict[tuple[str, str], Page]:
     """What else clients ask for, by method and path; `{name}` is the last part of some."""
     found: dict[tuple[str, str], Page] = {}
     if config.openai:
-        from edge_runtime.dialects.openai.models import model, models, translations
+        from edge_runtime.dialects.openai.models import model, models
 
         found["GET", "/v1/models"] = models
         found["GET", "/v1/models/{name}"] = model
-        found["POST", "/v1/audio/translations"] = translations
     return found

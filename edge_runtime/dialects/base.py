@@ -41,8 +41,9 @@ class Asked:
 
     `query` and `headers` map names to values (headers without regard to case), `protocols`
     are the subprotocols that the client offers. `model` is what the server runs and `languages`
-    what it understands; `models` has the languages of all that are served, by name. `chosen` is
-    the model where the client chose one of these.
+    what it understands; `models` has the languages of all that are served, by name, and
+    `translators` are those that translate, the default first. `chosen` is the model where the
+    client chose one of these.
     """
 
     query: Mapping[str, str] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Asked:
     model: str = ""
     languages: Sequence[str] = ()
     models: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    translators: Sequence[str] = ()
     chosen: str | None = None
 
     def of(self, name: str | None) -> Asked:
@@ -61,6 +63,15 @@ class Asked:
         if name is None or name not in self.models:
             return self
         return replace(self, model=name, languages=self.models[name], chosen=name)
+
+    def translating(self) -> Asked | None:
+        """The same, of a model that translates: the chosen one, or where none is chosen the first.
+
+        None where it does not, or none does.
+        """
+        if self.chosen is None and self.translators:
+            return self.of(self.translators[0])
+        return self if self.chosen in self.translators else None
 
     def spoken(self, language: str | None) -> str | None:
         """What a session is told to hear, of what a client says: None to find it out.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from edge_runtime.dialects.base import Asked, Dialect, Way
 from edge_runtime.errors import ProtocolError
-from edge_runtime.events import Event
+from edge_runtime.events import Event, Task
 from edge_runtime.transcript import Transcript
 
 Fields = Mapping[str, Sequence[str]]
@@ -40,6 +40,7 @@ class Recorded:
     field: ClassVar[str | None] = None
     endpoint_ms: int = 500
     words: bool = False
+    task: ClassVar[Task] = "transcribe"
     language: str | None = None
     streams: bool = False
     file: bytes = b""

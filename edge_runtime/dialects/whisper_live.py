@@ -43,6 +43,7 @@ class Options(msgspec.Struct, frozen=True):
     audio_format: Literal["float32", "int16", "uint8"] | None = None
     word_timestamps: bool | None = None
     send_last_n_segments: int | None = None
+    task: str | None = None
     enable_translation: bool | None = None
 
 
@@ -81,6 +82,8 @@ class WhisperLive(Dialect):
             )
         options = self._options = _options(text)
         self.asked = self.asked.of(options.model)
+        translating = self.asked.translating() if options.task == "translate" else None
+        self.asked = translating or self.asked
         known = self.asked.languages
         language = (options.language or "").lower().partition("-")[0]
         if language and known and language not in known:
@@ -100,6 +103,7 @@ class WhisperLive(Dialect):
                 words=words,
                 model=self.asked.chosen,
                 language=self.asked.spoken(language),
+                task="translate" if translating else "transcribe",
             )
         ]
 
@@ -144,7 +148,9 @@ class WhisperLive(Dialect):
         told: list[dict[str, Any]] = [{"message": "SERVER_READY", "backend": "faster_whisper"}]
         if not self._options.language and len(self.asked.languages) == 1:
             told.append({"language": self.asked.languages[0], "language_prob": 1.0})
-        if self._options.enable_translation:
+        # `enable_translation` wants other languages than English, beside the text as spoken.
+        cannot = self._options.task == "translate" and self.asked.translating() is None
+        if self._options.enable_translation or cannot:
             told.append({"status": "WARNING", "message": "This server does not translate."})
         return told
 

@@ -127,6 +127,11 @@ class Runtime:
         return self.loaded.languages
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """What it makes of speech: "transcribe", and "translate" where it can."""
+        return self.loaded.model.tasks
+
+    @property
     def device(self) -> Device:
         """The device that is used now."""
         return self.loaded.device

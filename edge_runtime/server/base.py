@@ -51,6 +51,10 @@ class Runtime(Protocol):
         """What the model understands, by ISO 639-1 codes."""
 
     @property
+    def tasks(self) -> Sequence[str]:
+        """What the model makes of speech: "transcribe", and "translate" where it can."""
+
+    @property
     def device(self) -> Named: ...
 
     @property

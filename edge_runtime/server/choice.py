@@ -25,5 +25,10 @@ def described(runtime: Runtime | None) -> Asked:
     """What a dialect may know of the models; a request adds to it."""
     if runtime is None:
         return Asked()
-    models = {name: each.languages for name, each in runtime.models.items()}
-    return Asked(model=runtime.model, languages=runtime.languages, models=models)
+    models = runtime.models
+    return Asked(
+        model=runtime.model,
+        languages=runtime.languages,
+        models={name: each.languages for name, each in models.items()},
+        translators=[name for name, each in models.items() if "translate" in each.tasks],
+    )

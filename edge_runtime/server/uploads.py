@@ -69,6 +69,7 @@ async def _handle(request: web.Request, make: type[Recorded], state: State) -> w
             endpoint_ms=dialect.endpoint_ms,
             model=dialect.asked.chosen,
             language=dialect.language,
+            task=dialect.task,
         )
         recording = Recording(
             itertools.chain([first], blocks), start, dialect.name, state, lambda: _left(request)

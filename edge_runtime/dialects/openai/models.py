@@ -1,4 +1,4 @@
-"""`/v1/models`: which models there are; and what is answered where OpenAI has more than we."""
+"""`/v1/models`: which models there are."""
 
 from __future__ import annotations
 
@@ -24,12 +24,6 @@ def model(asked: Asked, name: str) -> tuple[int, object]:
         "GET /v1/models lists what is; to transcriptions, any other name means the first of them.",
         "model_not_found",
     )
-    return 404, {"error": complaint(wrong)}
-
-
-def translations(_asked: Asked, _name: str = "") -> tuple[int, object]:
-    """There are none."""
-    wrong = Wrong(None, "nothing is translated here", "Use /v1/audio/transcriptions.", "not_found")
     return 404, {"error": complaint(wrong)}
 
 

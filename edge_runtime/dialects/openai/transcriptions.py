@@ -34,7 +34,7 @@ class Transcriptions(Recorded):
 
     def __init__(self, asked: Asked, fields: Fields) -> None:
         """Raises `Wrong` for a value that is not taken; fields that are not known are left out."""
-        super().__init__(asked.of(_one(fields, "model")), fields)
+        super().__init__(self._of(asked, _one(fields, "model")), fields)
         form = _one(fields, "response_format") or "json"
         if form not in get_args(Format):
             raise Wrong(
@@ -57,6 +57,11 @@ class Transcriptions(Recorded):
         self.language = self.asked.spoken(language)
         _check_temperature(_one(fields, "temperature"))
         self._growth = Growth()
+
+    @staticmethod
+    def _of(asked: Asked, model: str | None) -> Asked:
+        """What is asked, of the model that does it."""
+        return asked.of(model)
 
     def piece(self, event: Event) -> bytes:
         """A delta of each final, `done` at the end; deltas joined are the text."""
@@ -90,10 +95,9 @@ class Transcriptions(Recorded):
         return Body("application/json", msgspec.json.encode(said))
 
     def _verbose(self, transcript: Transcript) -> dict[str, Any]:
-        heard = (final.language for final in transcript.spoken if final.language)
-        language = next(heard, next(iter(self.asked.languages), ""))
+        language = self._written(transcript)
         said: dict[str, Any] = {
-            "task": "transcribe",
+            "task": self.task,
             "language": _LANGUAGES.get(language, language),
             "duration": transcript.seconds,
         }
@@ -106,6 +110,11 @@ class Transcriptions(Recorded):
                 for word in final.words or ()
             ]
         return said
+
+    def _written(self, transcript: Transcript) -> str:
+        """The language of the text."""
+        heard = (final.language for final in transcript.spoken if final.language)
+        return next(heard, next(iter(self.asked.languages), ""))
 
     @staticmethod
     def complaint(error: ProtocolError) -> dict[str, Any]:

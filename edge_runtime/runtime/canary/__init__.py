@@ -115,6 +115,11 @@ class Canary:
         return self._active.runtime.languages
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """What it makes of speech: "transcribe", and "translate" where it can."""
+        return self._active.runtime.tasks
+
+    @property
     def loaded(self) -> Loaded:
         """The active model, on the device that is used now."""
         return self._active.runtime.loaded

@@ -77,6 +77,11 @@ class Models:
         return self._first.languages
 
     @property
+    def tasks(self) -> Sequence[str]:
+        """What it makes of speech: "transcribe", and "translate" where it can."""
+        return self._first.tasks
+
+    @property
     def device(self) -> Device:
         """What it runs on now."""
         return self._first.device

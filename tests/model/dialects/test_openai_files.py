@@ -67,6 +67,7 @@ async def test_a_stream_of_deltas_is_the_text(served, clip, flac, transcribed):
     assert "".join(deltas) == events[-1].text == transcribed(data).text
 
 
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # of translations
 async def test_what_is_no_recording_is_a_bad_request(served):
     _, client = served
     for data in (b"", b"this is no audio"):
@@ -76,6 +77,9 @@ async def test_what_is_no_recording_is_a_bad_request(served):
     with pytest.raises(openai.BadRequestError) as caught:
         await write(client, b"x", language="fr")
     assert caught.value.param == "language"
+    with pytest.raises(openai.BadRequestError, match="moonshine-tiny-en does not translate") as no:
+        await client.audio.translations.create(model="whisper-1", file=("a.flac", b"x"))
+    assert no.value.param == "model"
 
 
 async def test_a_full_server_is_asked_again_by_the_client_itself(house, read, clip, flac):

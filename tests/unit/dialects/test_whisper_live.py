@@ -103,6 +103,19 @@ def test_it_is_ready_when_the_session_is():
     assert warning["status"] == "WARNING"
 
 
+def test_what_is_spoken_is_translated_where_a_model_does():
+    models = {"small-en": ("en",), "large": ("en", "fr")}
+    asked = Asked(model="small-en", languages=("en",), models=models, translators=["large"])
+    for name in ("small", "large"):
+        (start,) = read(dialect := WhisperLive(asked), task="translate", language="fr", model=name)
+        assert (start.task, start.model, start.language) == ("translate", "large", "fr")
+        assert len(told(dialect, READY)) == 1
+    (start,) = read(dialect := WhisperLive(asked), task="translate", model="small-en")
+    assert (start.task, start.model) == ("transcribe", "small-en")
+    _, warning = told(dialect, READY)
+    assert warning["status"] == "WARNING"
+
+
 @pytest.mark.parametrize("kind", ["float32", "int16", "uint8"])
 def test_audio_of_every_format_is_the_same(kind):
     dialect = opened(audio_format=kind)

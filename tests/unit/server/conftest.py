@@ -117,6 +117,7 @@ class StandInRuntime:
 
     model = "stand-in"
     languages = ("en",)
+    tasks = ("transcribe",)
     device = SimpleNamespace(name="paper")
     fallback = None
     lost = None
@@ -127,6 +128,8 @@ class StandInRuntime:
         for name, languages in (others or {}).items():
             other = self._others[name] = StandInRuntime(most, pace, padding)
             other.model, other.languages = name, languages
+            if len(languages) > 1:
+                other.tasks = ("transcribe", "translate")
         self.about = {}
         self._most, self._pace, self._padding = most, pace, padding
 

@@ -48,7 +48,7 @@ class StandIn:
     model, fallback, lost, about = "m", None, None, {}
     device = SimpleNamespace(name="d")
     serving = staticmethod(contextlib.nullcontext)
-    languages = ()
+    languages = tasks = ()
 
 
 async def get(server, path, **headers):

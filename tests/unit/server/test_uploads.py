@@ -9,6 +9,7 @@ from collections import Counter
 
 import aiohttp
 import numpy as np
+import openai
 import pytest
 import soundfile
 
@@ -270,8 +271,24 @@ async def test_models_are_listed(house):
         assert await answer.json() == model
     async with server.http.get(server.url + "/v1/models/gpt-4o") as answer:
         assert (answer.status, (await answer.json())["error"]["code"]) == (404, "model_not_found")
-    status, _, body = await post(server, form(recording()), "/v1/audio/translations")
-    assert (status, json.loads(body)["error"]["code"]) == (404, "not_found")
+
+
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # the client's word for it
+async def test_translations_are_of_a_model_that_translates(house):
+    async def translated(server):
+        async with openai.AsyncOpenAI(
+            base_url=f"{server.url}/v1", api_key="x", max_retries=0
+        ) as client:
+            file = ("a.wav", recording())
+            return (await client.audio.translations.create(model="whisper-1", file=file)).text
+
+    with pytest.raises(openai.BadRequestError, match="stand-in does not translate") as caught:
+        await translated(await house())
+    assert caught.value.param == "model"
+    server = await house(others={"large": ("de", "en")})
+    assert await translated(server) == "1600"
+    (stream,) = server.runtime.models["large"].streams
+    assert stream.options.task == "translate"
 
 
 async def test_a_dialect_that_is_switched_off_is_not_there(house):
