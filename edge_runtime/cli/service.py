@@ -120,6 +120,8 @@ def uninstall(
     for path in gone:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         _say(f"removed {path}")
+        if path.parent.name in units.EXTENDED and not any(path.parent.iterdir()):
+            path.parent.rmdir()  # not every system has these
     if purge:
         control.remove_user(root)
     if not staged:

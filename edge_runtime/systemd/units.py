@@ -35,6 +35,9 @@ OURS = {
 WRITTEN_FOR = "/opt/edge-runtime/bin/edge-runtime"
 """The program that the units of the checkout run."""
 
+EXTENDED = ("sysusers.d", "tmpfiles.d")
+"""Folders of others' files as well as ours, made where they are missing."""
+
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 """Folders that the unit hides from the service, and such that others may not enter."""
 

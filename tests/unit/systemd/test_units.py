@@ -66,6 +66,8 @@ def test_an_install_is_whole_and_an_uninstall_leaves_nothing(staged) -> None:
 
     env = staged / "etc/edge-runtime/edge-runtime.env"
     env.write_text("EDGE_RUNTIME_PORT=9000\n")
+    other = staged / "etc/tmpfiles.d/other.conf"
+    other.touch()
     again = service("install", "--socket", "--root", str(staged), "--program", PROGRAM)
     assert again.returncode == 0, again.stderr
     assert env.read_text() == "EDGE_RUNTIME_PORT=9000\n"
@@ -74,7 +76,10 @@ def test_an_install_is_whole_and_an_uninstall_leaves_nothing(staged) -> None:
     kept = service("uninstall", "--keep", "--root", str(staged))
     assert kept.returncode == 0, kept.stderr
     assert "kept:" in kept.stdout
+    other.unlink()
     assert files(staged) == {"etc/edge-runtime/edge-runtime.env", "etc/edge-runtime/config.toml"}
+    assert not (staged / "etc/sysusers.d").exists()
+    assert (staged / "etc/tmpfiles.d").is_dir()
 
     gone = service("uninstall", "--purge", "--root", str(staged))
     assert gone.returncode == 0, gone.stderr

@@ -34,7 +34,7 @@ SECONDS = 4.0
 UPDATES = 192
 """Different ones: hops of clips, each with what was said at the hop before for its draft."""
 
-LANES = (2, 3, 4)
+LANES = (1, 2, 3, 4)
 STATIC = (1, 2, 4, 8, 16, 32)
 NEAR = {"fp32": 1e-3, "fp16": 0.1}
 """Margins below which the best token is a matter of rounding."""
@@ -201,8 +201,10 @@ def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[
             f"batch.alike.{alike}", f"adaptive, rows no shorter than {alike} of the longest",
             met.rate, "/s", _told(met),
         )  # fmt: skip
-    two, base = (bench.needed(f"batch.{way}.2") for way in ("adaptive", "one"))
-    bench.add("batch.times", "adaptive over one by one, two lanes", two / base, "×")
+    for lanes in LANES:
+        many, one = (bench.needed(f"batch.{way}.{lanes}") for way in ("adaptive", "one"))
+        said = "one lane: one update at a time" if lanes == 1 else f"{lanes} lanes"
+        bench.add(f"batch.times.{lanes}", f"adaptive over one by one, {said}", many / one, "×")
 
 
 def _single(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[Work]) -> None:
