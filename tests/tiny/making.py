@@ -9,14 +9,8 @@ from typing import Any
 import msgspec
 
 from edge_runtime.engines.export import export
-from edge_runtime.engines.recipe import (
-    AnyRecipe,
-    HubSource,
-    MoonshineStreamingRecipe,
-    SourceFile,
-    Sources,
-    TransducerRecipe,
-)
+from edge_runtime.engines.recipe import AnyRecipe, MoonshineStreamingRecipe, TransducerRecipe
+from edge_runtime.engines.sources import HubSource, SourceFile, Sources
 from edge_runtime.engines.store import Store
 
 

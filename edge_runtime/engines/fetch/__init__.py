@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edge_runtime.engines.fetch.base import Report
-from edge_runtime.engines.recipe import AnyRecipe, HubSource, PypiSource
+from edge_runtime.engines.recipe import AnyRecipe
+from edge_runtime.engines.sources import HubSource, PypiSource
 from edge_runtime.errors import RecipeError
 
 __all__ = ["Report", "chosen_source", "fetch", "origin"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_runtime.engines.manifest import sha256
-from edge_runtime.engines.recipe import SourceFile
+from edge_runtime.engines.sources import SourceFile
 from edge_runtime.errors import ModelDamaged
 
 Report = Callable[[str, int, int], None]

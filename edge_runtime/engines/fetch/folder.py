@@ -7,7 +7,8 @@ from pathlib import Path
 
 from edge_runtime.engines.fetch import pypi
 from edge_runtime.engines.fetch.base import check
-from edge_runtime.engines.recipe import AnyRecipe, PypiSource, Source, Wheel
+from edge_runtime.engines.recipe import AnyRecipe
+from edge_runtime.engines.sources import PypiSource, Source, Wheel
 from edge_runtime.errors import ModelMissing
 
 

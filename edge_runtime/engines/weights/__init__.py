@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edge_runtime.engines.recipe import MoonshineRecipe, Source, TiledRecipe
+from edge_runtime.engines.recipe import MoonshineRecipe, TiledRecipe
+from edge_runtime.engines.sources import Source
 from edge_runtime.engines.weights.base import Shapes, Weights, check, moonshine_shapes
 from edge_runtime.engines.weights.whisper import whisper_shapes
 from edge_runtime.errors import ModelMissing

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_runtime.engines.recipe import MoonshineArchitecture
+from edge_runtime.engines.architecture import MoonshineArchitecture
 from edge_runtime.errors import ModelDamaged
 
 Weights = dict[str, NDArray[np.float32]]

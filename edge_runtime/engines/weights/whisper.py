@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge_runtime.engines.recipe import WhisperArchitecture
+from edge_runtime.engines.architecture import WhisperArchitecture
 from edge_runtime.engines.weights.base import Shapes
 
 

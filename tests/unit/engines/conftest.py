@@ -16,13 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edge_runtime.engines.recipe import (
-    Marks,
-    MoonshineRecipe,
-    SileroRecipe,
-    WhisperRecipe,
-    load_recipe,
-)
+from edge_runtime.engines.architecture import Marks
+from edge_runtime.engines.recipe import MoonshineRecipe, SileroRecipe, WhisperRecipe, load_recipe
 from edge_runtime.engines.weights.base import moonshine_shapes
 from edge_runtime.engines.weights.whisper import whisper_shapes
 

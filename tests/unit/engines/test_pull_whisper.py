@@ -22,7 +22,7 @@ from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines import weights
 from edge_runtime.engines.export import whisper as exporter
 from edge_runtime.engines.pull import pull
-from edge_runtime.engines.recipe import HubSource, PypiSource, SourceFile, Sources, Wheel
+from edge_runtime.engines.sources import HubSource, PypiSource, SourceFile, Sources, Wheel
 from edge_runtime.engines.store import Store
 from edge_runtime.errors import ModelMissing
 from tests.unit.engines.test_ctranslate2 import packed, written

@@ -12,7 +12,8 @@ import numpy as np
 from edge_runtime.device.cuda.module import Module
 from edge_runtime.device.cuda.nvrtc import compiled
 from edge_runtime.device.cuda.status import check
-from edge_runtime.engines.recipe import MoonshineArchitecture, MoonshineRecipe, load_recipe
+from edge_runtime.engines.architecture import MoonshineArchitecture
+from edge_runtime.engines.recipe import MoonshineRecipe, load_recipe
 from edge_runtime.engines.variant import INT8
 from gpu_bench import timing
 from gpu_bench.bench import Bench
