@@ -286,7 +286,7 @@ class Decoder:
             loaded = await asyncio.to_thread(self._loader.beside, error)
         except EdgeRuntimeError as other:
             _log.critical("nothing but %s can be used: %s", kept.device.name, other)
-            self.standby.drop()
+            self.standby.take(kept)
             return kept
         # Segments are cut to what both take: sessions go back.
         return replace(loaded, size=min(kept.size, loaded.size, key=lambda each: each.samples))
@@ -343,7 +343,7 @@ class Decoder:
         left = self.loaded.device.name
         if self._engine is not None:
             self._empty(self._engine)
-        self._loader.back()
+        self._loader.back(loaded)
         self.loaded, self.dead = loaded, None
         self._begin(runners)
         self._metrics.device.moved("back")

@@ -106,7 +106,7 @@ class Loader:
         if not isinstance(recipe, SpeechRecipe):
             raise RecipeError(f"{recipe.name} turns no speech into text", "Choose a speech model.")
         self._recipe = recipe
-        self._names = list(candidates(device))
+        self._all = self._names = list(candidates(device))
         self._size = size or Size(1, 1)
         self._computing = computing or Computing()
         self._threads = threads
@@ -114,8 +114,7 @@ class Loader:
         self._finder = Finder(
             self._store, recipe, self._computing, self._size, least or self._size, trial
         )
-        self._failed: list[str] = []
-        self._aside: tuple[list[str], list[str]] | None = None
+        self._failed: dict[str, str] = {}
 
     def load(self) -> Loaded:
         """The model on the first device that takes it; a warning for each that does not.
@@ -151,20 +150,19 @@ class Loader:
 
         Raises what `load` raises; then this one is the first still.
         """
-        before = self._names, list(self._failed)
+        before = self._names, dict(self._failed)
         try:
             self._leave(error)
-            loaded = self.load()
+            return self.load()
         except EdgeRuntimeError:
             self._names, self._failed = before
             raise
-        self._aside = self._aside or before
-        return loaded
 
-    def back(self) -> None:
+    def back(self, loaded: Loaded) -> None:
         """The device that others were loaded `beside` is the first again."""
-        assert self._aside is not None
-        (self._names, self._failed), self._aside = self._aside, None
+        at = self._all.index(loaded.kind)
+        self._names = self._all[at:]
+        self._failed = {name: why for name, why in self._failed.items() if name in self._all[:at]}
 
     def made(self, loaded: Loaded, make: Callable[[Loaded], T]) -> tuple[Loaded, T]:
         """What `make` gives, from this device or from the first of the following that can."""
@@ -176,7 +174,7 @@ class Loader:
 
     def fallback(self, name: str) -> str | None:
         """Which devices failed before `name`, why, and what helps."""
-        return f"{name} is used. {'; '.join(self._failed)}" if self._failed else None
+        return f"{name} is used. {'; '.join(self._failed.values())}" if self._failed else None
 
     def _leave(self, error: EdgeRuntimeError) -> None:
         """Strike out the first device, which failed; raises `error` where it was the last."""
@@ -186,7 +184,7 @@ class Loader:
         if not rest:
             raise error
         self._names = rest
-        self._failed.append(f"{failed}: {error}")
+        self._failed[failed] = f"{failed}: {error}"
         _log.warning("%s cannot be used, %s is next: %s", failed, rest[0], error)
 
     def _on(self, name: str) -> Loaded:

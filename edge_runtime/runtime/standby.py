@@ -39,17 +39,18 @@ class Standby(Generic[Lanes]):
         self._back = back
         self._judge = Breaker(recovering)
         self._error: Exception | None = None
-        self._waiting: tuple[Loaded, Breaker] | None = None
+        self._waiting: Loaded | None = None
+        self._lost: list[Loaded] = []
         self._due = 0.0
         self._task: asyncio.Task[None] | None = None
 
     @property
     def about(self) -> dict[str, Any] | None:
-        """For people: which device waits, and for how many seconds; one that is lost does not."""
-        if self._waiting is None or self._task is None or self._task.done():
+        """For people: which device waits, and for how many seconds."""
+        if self._waiting is None:
             return None
         seconds = max(0.0, self._due - time.monotonic())
-        return {"device": self._waiting[0].device.name, "seconds": round(seconds, 1)}
+        return {"device": self._waiting.device.name, "seconds": round(seconds, 1)}
 
     def worked(self) -> None:
         """An update went well."""
@@ -73,15 +74,20 @@ class Standby(Generic[Lanes]):
         judge, self._judge = self._judge, Breaker(self._recovering)
         if self._waiting is None:
             judge.left(time.monotonic())
-            self._waiting = loaded, judge
+            self._waiting = loaded
             self._task = asyncio.create_task(self._wait(loaded, judge))
+
+    def take(self, loaded: Loaded) -> None:
+        """It is used again, untried: what waits is another one, if any."""
+        if self._waiting is loaded:
+            self.drop()
 
     def drop(self) -> Loaded | None:
         """Do not try again; gives the device that waited."""
         if self._task is not None:
             self._task.cancel()
         waited, self._waiting = self._waiting, None
-        return waited[0] if waited else None
+        return waited
 
     async def _wait(self, loaded: Loaded, judge: Breaker) -> None:
         name = loaded.device.name
@@ -94,6 +100,9 @@ class Standby(Generic[Lanes]):
                 lanes = await asyncio.to_thread(self._probe, loaded)
             except DeviceLost as error:
                 _log.critical("%s is lost, and not tried again: %s", name, error)
+                # Kept for good, as every lost one; another device may wait from now on.
+                self._lost.append(loaded)
+                self._waiting = None
                 return
             except Exception as error:  # noqa: BLE001 – whatever it is, it is not used
                 _log.warning("%s fails still: %s", name, error)

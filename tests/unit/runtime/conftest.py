@@ -61,7 +61,8 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
         )
         model = Model(SHAPE, Vocabulary(["<unk>", "<s>", "</s>", "\u2581a"]))
         size = device.size or self._size
-        return load.Loaded("stand-in", device, chain, model, None, size, self.fallback(name))
+        why = self.fallback(name)
+        return load.Loaded("stand-in", device, chain, model, None, size, why, kind=name)
 
     def candidates(name: str) -> tuple[str, ...]:
         return tuple(devices) if name == "auto" else (name,)

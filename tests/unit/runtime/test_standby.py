@@ -150,6 +150,49 @@ async def test_the_next_device_is_judged_as_well_and_the_first_waits_on(
         assert runtime.fallback is None
 
 
+async def test_once_the_first_is_lost_the_next_that_fails_is_gone_back_to(
+    make, devices: Devices, soon, caplog
+) -> None:
+    runtime = make("auto", ONCE)
+    async with runtime.serving():
+        devices["tensorrt"].breaks["run"] = broken()
+        await said_on(runtime)
+        devices["tensorrt"].breaks["run"] = lost()
+        await until(lambda: "tensorrt is lost, and not tried again" in caplog.text)
+        soon["pause"] = 0.1
+        for _ in range(2):
+            devices["onnx-cuda"].breaks["run"] = broken()
+            await said_on(runtime)
+            await moved(runtime, "cpu")
+            assert runtime.about["retry"]["device"] == "onnx-cuda"
+            devices["onnx-cuda"].breaks.clear()
+            await moved(runtime, "onnx-cuda")
+            assert await said_on(runtime) == (["a a"], [])
+            assert runtime.about["retry"] is None
+            assert runtime.fallback == (
+                "onnx-cuda is used. tensorrt: an illegal instruction. Update the driver."
+            )
+
+
+async def test_a_next_one_that_no_other_can_replace_leaves_the_first_waiting(
+    make, devices: Devices, soon, caplog
+) -> None:
+    soon["pause"] = 0.3
+    runtime = make("auto", ONCE)
+    async with runtime.serving():
+        devices["tensorrt"].breaks["run"] = broken()
+        await said_on(runtime)
+        await moved(runtime, "onnx-cuda")
+        devices["cpu"].breaks["load"] = DeviceError("no memory", "Get more.")
+        devices["onnx-cuda"].breaks["run"] = broken()
+        await said_on(runtime)
+        await until(lambda: "nothing but onnx-cuda can be used: no memory" in caplog.text)
+        assert runtime.about["retry"]["device"] == "tensorrt"
+        devices["tensorrt"].breaks.clear()
+        await moved(runtime, "tensorrt")
+        assert runtime.fallback is None
+
+
 async def test_without_another_device_it_is_put_up_with(make, devices: Devices, caplog) -> None:
     runtime = make("cpu", ONCE)
     async with runtime.serving():
