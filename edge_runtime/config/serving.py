@@ -12,7 +12,8 @@ class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the server listens and how much it takes on.
 
     `models` are all that are served, as a list or with commas between them; empty: `model` alone.
-    Where nobody gave `model`, it is the first of them.
+    Where nobody gave `model`, it is the first of them. `state_mb` is the memory for what models
+    that hear each sound once keep of sessions between updates.
     """
 
     host: str = "127.0.0.1"
@@ -23,6 +24,7 @@ class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resume_seconds: float = 30.0
     idle_seconds: float = 300.0
     max_message_bytes: int = 1 << 20
+    state_mb: int = 512
     models: str | tuple[str, ...] = ""
 
     @property
@@ -48,4 +50,5 @@ class Serving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             resume_seconds=(0, 3600),
             idle_seconds=(1, 86_400),
             max_message_bytes=(1024, 1 << 23),
+            state_mb=(1, 1 << 20),
         )

@@ -39,6 +39,18 @@ def open_chain(device: Device, folder: Path) -> AnyChain:
 
 def make_runner(chain: AnyChain, size: Size) -> AnyRunner:
     """A lane of the chain; raises `DeviceError` where memory is short."""
+    return make_runners(chain, size, 1)[0]
+
+
+def make_runners(chain: AnyChain, size: Size, lanes: int, slots: int = 0) -> list[AnyRunner]:
+    """So many lanes of the chain, with memory for the states of so many streams between them.
+
+    Raises `DeviceError` where memory is short.
+    """
     if isinstance(chain, GrowingChain):
-        return GrowingRunner(chain, size)
-    return ChunkRunner(chain, size) if isinstance(chain, ChunkChain) else Runner(chain, size)
+        grown = chain.slots(slots, size)
+        return [GrowingRunner(chain, size, grown) for _ in range(lanes)]
+    if isinstance(chain, ChunkChain):
+        kept = chain.slots(slots, size)
+        return [ChunkRunner(chain, size, kept) for _ in range(lanes)]
+    return [Runner(chain, size) for _ in range(lanes)]

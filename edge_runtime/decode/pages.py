@@ -34,7 +34,8 @@ class PagePool:
     """Bookkeeping without memory of its own: page n is bytes [n·page, (n+1)·page) of a buffer.
 
     All that keys, values and the state of sessions take is accounted here, so that memory is
-    bounded by construction: who gets no lease waits, or is refused. From one thread.
+    bounded by construction: who gets no lease waits, or is refused. From one thread. Of a model
+    that keeps state a page is the state of one stream, and its number that of the slot it lies in.
     """
 
     size: int
@@ -93,15 +94,6 @@ class PagePool:
             raise ValueError(f"the pages of {lease.owner} are used after their release")
         lease.state = state
 
-    def grow(self, lease: Lease, size: int) -> bool:
-        """Hold so many bytes instead of fewer, as append-only state does; False without room."""
-        more = self.pages(size) - len(lease.pages)
-        if more > len(self._free):
-            return False
-        lease.pages += self._taken(max(0, more))
-        lease.size = max(size, lease.size)
-        return True
-
     def _taken(self, count: int) -> tuple[int, ...]:
         at = len(self._free) - count
         pages = tuple(self._free[at:])
@@ -116,3 +108,8 @@ class PagePool:
             assert not lease.ended, f"{lease} ended, and holds pages"
             assert len(lease.pages) >= self.pages(lease.size), f"{lease} is too small"
             assert not (idle and lease.state is State.ACTIVE), f"{lease} is held by nobody's update"
+
+
+def slots(each: int, size: int, *, least: int, most: int) -> int:
+    """How many states of `each` bytes `size` bytes are for: `least` in any case, `most` at most."""
+    return max(least, min(most, size // each))

@@ -27,6 +27,8 @@ class Runner:
         self.chain = chain
         self.size = size
         self.lane = Lane(chain, size)
+        self.slots: tuple[()] = ()
+        """Nothing is kept of a stream between updates."""
         self.watch: Watch = Unwatched()
         self.costs = Costs()
         """What batches cost here, once somebody has measured it."""

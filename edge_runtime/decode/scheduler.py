@@ -7,11 +7,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
-import msgspec
-
 from edge_runtime.decode.costs import Costs
-from edge_runtime.decode.pages import Lease, PagePool
+from edge_runtime.decode.journal import (
+    Asked,
+    Batch,
+    Decision,
+    Delivered,
+    Event,
+    Freed,
+    Lanes,
+    Recall,
+    Wait,
+    Withdrawn,
+)
+from edge_runtime.decode.pages import PagePool
 from edge_runtime.decode.queues import Flight, Stepping, Waiting, Wanted
+from edge_runtime.decode.tenancy import Tenancy
 from edge_runtime.decode.update import Purpose
 
 WINDOW = 0.015
@@ -36,78 +47,6 @@ WORTH = 0.02
 """Seconds that a batch must be likely to take for its recall to gain a final anything."""
 
 
-class Lanes(msgspec.Struct, frozen=True, tag=True):
-    """From `at` on so many lanes may work, on batches of so many rows.
-
-    Of the lanes, so many may be at `recordings`.
-    """
-
-    at: float
-    lanes: int
-    rows: int
-    recordings: int
-
-
-class Asked(msgspec.Struct, frozen=True, tag=True):
-    """A session wants an update, in the place of whatever it wanted before."""
-
-    at: float
-    wanted: Wanted
-
-
-class Withdrawn(msgspec.Struct, frozen=True, tag=True):
-    """A session wants nothing any more."""
-
-    at: float
-    session: str
-
-
-class Delivered(msgspec.Struct, frozen=True, tag=True):
-    """A row of a batch is done, and with its session."""
-
-    at: float
-    batch: int
-    session: str
-
-
-class Freed(msgspec.Struct, frozen=True, tag=True):
-    """The lane of a batch is free."""
-
-    at: float
-    batch: int
-
-
-class Tick(msgspec.Struct, frozen=True, tag=True):
-    """Time has passed; what to do now?"""
-
-    at: float
-
-
-Event = Lanes | Asked | Withdrawn | Delivered | Freed | Tick
-
-
-class Batch(msgspec.Struct, frozen=True, tag=True):
-    """Run the updates of these sessions together, the most urgent first."""
-
-    number: int
-    sessions: tuple[str, ...]
-
-
-class Recall(msgspec.Struct, frozen=True, tag=True):
-    """End a batch of partials at its next look: a final needs its lane. They are due again."""
-
-    number: int
-
-
-class Wait(msgspec.Struct, frozen=True, tag=True):
-    """More may come: ask again at `until` if nothing happens before."""
-
-    until: float
-
-
-Decision = Batch | Recall | Wait | None
-
-
 class Scheduler:
     """The same events give the same decisions.
 
@@ -115,7 +54,8 @@ class Scheduler:
     is of; others join where their audio is about as long, where the table of costs says that this
     is cheaper than a turn of their own, and where memory is left. Prefill never waits for decode:
     a batch steps on in its lane, rows leave it as they are done, and only a final that finds all
-    lanes at partials takes one away.
+    lanes at partials takes one away. Where a model keeps state, a session's next update waits for
+    the one that is at it.
     """
 
     def __init__(
@@ -124,19 +64,22 @@ class Scheduler:
         pool: PagePool,
         memory: Callable[[int], int],
         fits: Callable[[int, int], bool],
+        *,
+        keeps: bool = False,
     ) -> None:
         """`memory` is bytes of the state of a row of so many samples; `fits` says whether so many
-        rows of so many samples are a batch for a lane."""
+        rows of so many samples are a batch for a lane. Where the model `keeps` the state of
+        streams between updates, each takes one page."""
         self.waiting = Waiting()
         self.stepping = Stepping()
-        self.pool = pool
+        self.tenancy = Tenancy(pool, keeps=keeps)
         self.recalls = 0
         self._costs = costs
         # Lengths are rounded up: the same few are asked about again and again.
         self._memory = lru_cache(1024)(memory)
         self._fits = lru_cache(1024)(fits)
         self._lanes = Lanes(0.0, 0, 1, 0)
-        self._leases: dict[tuple[int, str], Lease] = {}
+        self._over: set[str] = set()
         self._waits: deque[float] = deque(maxlen=RECENT)
         self._number = 0
         self._free_since = 0.0
@@ -159,6 +102,8 @@ class Scheduler:
         elif isinstance(event, Withdrawn):
             self.waiting.drop(event.session)
             self._spared.discard(event.session)
+            if event.over:
+                self._forget(event.session)
         elif isinstance(event, Delivered):
             self._delivered(event)
         elif isinstance(event, Freed):
@@ -179,8 +124,9 @@ class Scheduler:
 
     def _delivered(self, event: Delivered) -> None:
         flight = self.stepping.get(event.batch)
-        if flight is not None and flight.updates.pop(event.session, None) is not None:
-            self.pool.release(self._leases.pop((event.batch, event.session)))
+        wanted = None if flight is None else flight.updates.pop(event.session, None)
+        if flight is not None and wanted is not None:
+            self._settle(event.batch, wanted)
             if not flight.recalled:
                 self._spared.discard(event.session)
 
@@ -190,11 +136,41 @@ class Scheduler:
         flight = self.stepping.end(event.batch)
         if flight is None:
             return
-        for session in flight.updates:
-            self.pool.release(self._leases.pop((event.batch, session)))
+        for wanted in flight.updates.values():
+            self._settle(event.batch, wanted)
         if not flight.recalled:
             took = event.at - flight.began
             self._took += (took - self._took) / (4 if self._took else 1)
+
+    # -- memory
+
+    @property
+    def pool(self) -> PagePool:
+        """The pages that all updates and states are in."""
+        return self.tenancy.pool
+
+    def _settle(self, number: int, wanted: Wanted) -> None:
+        """A row is done: its session goes on with its state, unless its segment came to an end."""
+        final = wanted.purpose is Purpose.FINAL
+        self.tenancy.end(number, wanted.session, over=final or wanted.session in self._over)
+        if not final:
+            self._over.discard(wanted.session)
+
+    def _forget(self, session: str) -> None:
+        if self._at_work(session):
+            self._over.add(session)
+        else:
+            self.tenancy.forget(session)
+
+    def _at_work(self, session: str) -> bool:
+        """Whether a lane is at the state that the session's next update goes on with.
+
+        A final's is that of a segment that is over: what follows it has a state of its own.
+        """
+        if not self.tenancy.keeps:
+            return False
+        found = (flight.updates.get(session) for flight in self.stepping)
+        return any(each is not None and each.purpose is not Purpose.FINAL for each in found)
 
     # -- decisions
 
@@ -213,7 +189,11 @@ class Scheduler:
     def _eligible(self) -> list[Wanted]:
         """The most urgent, as many as may well fill a batch."""
         recordings = self._for_recordings
-        found = (each for each in self.waiting if each.live or recordings)
+        found = (
+            each
+            for each in self.waiting
+            if (each.live or recordings) and not self._at_work(each.session)
+        )
         return list(islice(found, AHEAD * self._lanes.rows))
 
     @property
@@ -246,7 +226,7 @@ class Scheduler:
         share = costs.update(full, most) / full
         if share > GAIN * costs.update(1, each.samples) or not self._fits(count + 1, most):
             return False
-        return (count + 1) * self.pool.pages(self._memory(most)) <= self.pool.free
+        return (count + 1) * self.pool.pages(self._memory(most)) <= self.tenancy.room
 
     def _worth(self, rows: list[Wanted]) -> int:
         """With how many of them the most is saved: a batch costs as if it were full."""
@@ -270,18 +250,20 @@ class Scheduler:
         longest = max(each.samples for each in rows)
         self._number += 1
         flight = Flight(self._number, at, rows[0].live)
+        slots: list[int] = []
+        self.tenancy.spare([each.session for each in rows])
         for each in rows:
-            lease = self.pool.lease(each.session, self._memory(longest))
-            if lease is None:  # cold state of sessions has taken what was left
+            lease = self.tenancy.begin(flight.number, each.session, self._memory(longest))
+            if lease is None:
                 break
-            self._leases[flight.number, each.session] = lease
+            slots += lease.pages[:1] if self.tenancy.keeps else ()
             flight.updates[each.session] = each
             self.waiting.drop(each.session)
             self._waits.append(max(0.0, self._free_since - each.since))
         if not flight.updates:
             return None
         self.stepping.add(flight)
-        return Batch(flight.number, tuple(flight.updates))
+        return Batch(flight.number, tuple(flight.updates), tuple(slots))
 
     def _recall(self) -> Recall | None:
         """A final finds all lanes or all pages taken: it gets those of the latest partials.
@@ -310,6 +292,5 @@ class Scheduler:
 
     def check_integrity(self) -> None:
         """An `AssertionError` where pages and queues do not tell the same story."""
-        self.pool.check_integrity(idle=not self._leases)
         held = {(each.number, name) for each in self.stepping for name in each.updates}
-        assert held == set(self._leases), f"{held} fly, {set(self._leases)} hold pages"
+        self.tenancy.check_integrity(held)

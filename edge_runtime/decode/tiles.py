@@ -47,6 +47,9 @@ class Size:
 class Chain:
     """The loaded programs and the embedding table: one for each model and device."""
 
+    keeps = False
+    """Whether the state of streams outlives their updates: no, all is computed again."""
+
     def __init__(self, device: Device, folder: Path) -> None:
         """`folder` holds the plans that the device runs, `shape.json` and `table.npy`.
 

@@ -30,6 +30,9 @@ class Update:
 
     A multilingual model is told the `language`, or is asked which one it hears where that is
     empty: `guess` is the likeliest then. `task` is what it makes of it.
+
+    A model that hears each sound once finds its state of the segment in the `slot` of that number,
+    as far as it still is there; without one, in what the lane has for itself.
     """
 
     session: str
@@ -44,6 +47,7 @@ class Update:
     language: str = ""
     guess: str = ""
     task: str = TRANSCRIBE
+    slot: int | None = None
 
 
 SPARE = 6

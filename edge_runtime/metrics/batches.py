@@ -36,6 +36,11 @@ class BatchMetrics:
             ["state"],
             registry=registry,
         )
+        self._dropped = Counter(
+            "edge_runtime_states_dropped",
+            "States of sessions that had to make room for others and are computed again",
+            registry=registry,
+        )
         self._recalled = Counter(
             "edge_runtime_recalled",
             "Partials that were given back because a final needed their lane or their memory",
@@ -56,6 +61,10 @@ class BatchMetrics:
         """So many pages are held in each state, "free" among them."""
         for state, count in held.items():
             self._pages.labels(state).set(count)
+
+    def dropped(self, count: int) -> None:
+        """So many sessions' states had to go."""
+        self._dropped.inc(count)
 
     def recalled(self, count: int) -> None:
         """So many partials were given back."""

@@ -7,20 +7,18 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from edge_runtime.config import Config
 from edge_runtime.decode.costs import Costs
-from edge_runtime.decode.family import AnyRunner, make_runner
-from edge_runtime.decode.pricing import price
+from edge_runtime.decode.family import AnyRunner
 from edge_runtime.decode.proof import steady
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis
-from edge_runtime.errors import DeviceLost, EdgeRuntimeError, MemoryCapped
+from edge_runtime.errors import DeviceLost, EdgeRuntimeError
 from edge_runtime.metrics import RuntimeMetrics
 from edge_runtime.runtime.engine import Batch, Delivery, Engine, Recalled, Rest, Result, Task
+from edge_runtime.runtime.lanes import warm_lanes
 from edge_runtime.runtime.load import Loaded, Loader
 from edge_runtime.runtime.meter import Meter
 from edge_runtime.runtime.standby import Standby
@@ -43,12 +41,15 @@ class Decoder:
         """The largest batch of a lane."""
         self.costs = Costs()
         """What batches cost there."""
+        self.slots = 0
+        """Streams whose state there is memory for, where the model keeps any."""
         self.idle = 0
         """Lanes that wait for a task."""
         self.share = 1.0
         """Part of the device's lanes that are used, one at least; `start` goes by it."""
         self._loader = loader
         self._computing = config.computing
+        self._serving = config.serving
         self._metrics = metrics
         self._tracer = tracer
         self._engine: Engine | None = None
@@ -152,6 +153,7 @@ class Decoder:
         """Work on these lanes, of the device that is loaded."""
         first = runners[0]
         self.size = first.size
+        self.slots = len(first.slots)
         self.costs = first.costs if isinstance(first, Runner) else Costs()
         loop = asyncio.get_running_loop()
         self._tell()
@@ -171,34 +173,8 @@ class Decoder:
         self._metrics.device.serves(self._told, before)
 
     def _runners(self, loaded: Loaded) -> list[AnyRunner]:
-        """Warm lanes, which know what batches cost on them.
-
-        Of as many rows as are wanted, or half as often as it takes where memory is short.
-        """
-        size = replace(loaded.size, rows=min(loaded.size.rows, loaded.chain.rows))
-        while True:
-            try:
-                return self._warmed(loaded, size)
-            except MemoryCapped as error:
-                if size.rows == 1:
-                    raise
-                fewer = replace(size, rows=size.rows // 2, together=size.together // 2)
-                _log.warning("batches of %d rows, not %d: %s", fewer.rows, size.rows, error)
-                size = fewer
-
-    def _warmed(self, loaded: Loaded, size: Size) -> list[AnyRunner]:
-        """All at once: scratch memory that they share is then as large as it gets."""
-        lanes = max(1, int(loaded.device.lanes * self.share + 1e-9))
-        runners = [make_runner(loaded.chain, size) for _ in range(lanes)]
-        with ThreadPoolExecutor(len(runners), "warm-up") as together:
-            list(together.map(_warm, runners))
-        first = runners[0]
-        if isinstance(first, Runner) and size.rows > 1:
-            first.costs = price(first.lane)  # once the others are warm: nothing runs beside it
-        for number, runner in enumerate(runners):
-            runner.watch = self._tracer.watch(number)
-        loaded.warmed()
-        return runners
+        """Warm lanes, which know what batches cost on them."""
+        return warm_lanes(loaded, self._serving, self._tracer, self.share)
 
     def _rest(self) -> Rest | None:
         """How lanes keep warm: a CPU needs not, it serves others meanwhile."""
@@ -350,7 +326,3 @@ class Decoder:
         _log.warning("%s works again and takes the place of %s", loaded.device.name, left)
         self._say(f"{loaded.device.name} works again, and is used from now on")
         self._changed()
-
-
-def _warm(runner: AnyRunner) -> None:
-    runner.warm()

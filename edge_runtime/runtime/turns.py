@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
 
-from edge_runtime.decode.pages import PagePool, State
-from edge_runtime.decode.queues import Wanted
-from edge_runtime.decode.scheduler import (
+from edge_runtime.decode.journal import (
     Asked,
     Batch,
     Decision,
@@ -16,11 +16,13 @@ from edge_runtime.decode.scheduler import (
     Freed,
     Lanes,
     Recall,
-    Scheduler,
     Tick,
     Wait,
     Withdrawn,
 )
+from edge_runtime.decode.pages import PagePool, State
+from edge_runtime.decode.queues import Wanted
+from edge_runtime.decode.scheduler import Scheduler
 from edge_runtime.metrics import BatchMetrics
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Batch as Rows
@@ -61,18 +63,23 @@ class Turns:
         buckets = chain.buckets(size)
         self._round = buckets.samples
 
-        def memory(samples: int) -> int:
-            return chain.state(1, buckets.samples(samples))
-
         def fits(rows: int, samples: int) -> bool:
             return size.fits(buckets.rows(rows), buckets.samples(samples))
 
-        sizes = (1, *buckets.row_sizes, size.rows)
-        most = max(chain.state(rows, min(size.samples, size.whole // rows)) for rows in sizes)
-        # Rows begin at whole pages.
-        pages = -(-most // self._page) + size.rows
-        pool = PagePool(max(1, lanes) * pages * self._page, self._page)
-        self.scheduler = Scheduler(self._decoder.costs, pool, memory, fits)
+        def memory(samples: int) -> int:
+            return chain.state(1, size.samples if chain.keeps else buckets.samples(samples))
+
+        if chain.keeps:
+            each = memory(size.samples)
+            pool = PagePool(max(1, self._decoder.slots) * each, each)
+        else:
+            sizes = (1, *buckets.row_sizes, size.rows)
+            most = max(chain.state(rows, min(size.samples, size.whole // rows)) for rows in sizes)
+            # Rows begin at whole pages.
+            pages = -(-most // self._page) + size.rows
+            pool = PagePool(max(1, lanes) * pages * self._page, self._page)
+        self.scheduler = Scheduler(self._decoder.costs, pool, memory, fits, keeps=chain.keeps)
+        self._dropped = 0
         self._asked.clear()
         self._batches.clear()
         self._rows.clear()
@@ -106,8 +113,9 @@ class Turns:
 
     def forget(self, stream: Stream) -> None:
         """It is over."""
-        if self._asked.pop(stream.session.name, None) is not None:
-            self._tell(Withdrawn(time.perf_counter(), stream.session.name))
+        name = stream.session.name
+        self._asked.pop(name, None)
+        self._tell(Withdrawn(time.perf_counter(), name, over=True))
 
     def delivered(self, task: Task) -> None:
         """A row is done, or given back."""
@@ -153,7 +161,7 @@ class Turns:
 
     def _run(self, batch: Batch, now: float) -> None:
         tasks: list[Task] = []
-        for name in batch.sessions:
+        for name, slot in zip_longest(batch.sessions, batch.slots):
             self._asked.pop(name, None)
             stream = self._streams[name]
             update = stream.session.take()
@@ -161,6 +169,7 @@ class Turns:
                 self._tell(Delivered(now, batch.number, name))
                 continue
             audio = stream.session.ring.pieces(update.start, update.end)
+            update = replace(update, slot=slot)
             tasks.append(Task(stream, update, audio, stream.served(now)))
         if not tasks:
             self._tell(Freed(now, batch.number))
@@ -187,3 +196,6 @@ class Turns:
         pool = scheduler.pool
         held = {state.value: pool.held(state) for state in State}
         self._metrics.pages({**held, "free": pool.free})
+        dropped = scheduler.tenancy.dropped
+        self._metrics.dropped(dropped - self._dropped)
+        self._dropped = dropped

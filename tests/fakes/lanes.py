@@ -62,7 +62,7 @@ class FakeRunner:
     """A lane that always says the same."""
 
     def __init__(self, chain, size) -> None:
-        self.chain, self.size = chain, size
+        self.chain, self.size, self.slots = chain, size, ()
         self.lane = SimpleNamespace(
             padding={"samples": (0, 0), "queries": (0, 0)},
             stream=SimpleNamespace(counters=Counters()),
@@ -106,6 +106,11 @@ class FakeRunner:
     def _fill(self, kind: str, made: int, real: int) -> None:
         before, padding = self.lane.padding[kind]
         self.lane.padding[kind] = (before + real, padding + made - real)
+
+
+def lanes_of(kind):
+    """Makes lanes of that kind, as `make_runners` does."""
+    return lambda chain, size, lanes, slots=0: [kind(chain, size) for _ in range(lanes)]
 
 
 def lost(name: str = "tensorrt") -> DeviceLost:

@@ -11,6 +11,7 @@ import pytest
 
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.runner import ChunkRunner
+from edge_runtime.decode.family import make_runners
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.device import Device, open_device
@@ -61,7 +62,10 @@ def sound(seed: int, seconds: float) -> np.ndarray:
 
 
 def finals(runner: ChunkRunner, sounds: list[np.ndarray], name: str) -> list[Hypothesis]:
-    asked = [Update(name, n, Purpose.FINAL, 0, len(each)) for n, each in enumerate(sounds)]
+    asked = [
+        Update(name, n, Purpose.FINAL, 0, len(each), slot=n % len(runner.slots))
+        for n, each in enumerate(sounds)
+    ]
     step = runner.size.rows
     return [
         said
@@ -83,8 +87,8 @@ def same(ours: Hypothesis, theirs: Hypothesis) -> bool:
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="no onnx to build with")
 def test_a_gpu_says_what_the_cpu_says(graphs, device) -> None:
-    cpu = ChunkRunner(ChunkChain(open_device("cpu"), graphs), Size(1, 20 * RATE))
-    gpu = ChunkRunner(ChunkChain(device, graphs), Size(ROWS, 20 * RATE))
+    (cpu,) = make_runners(ChunkChain(open_device("cpu"), graphs), Size(1, 20 * RATE), 1, slots=1)
+    (gpu,) = make_runners(ChunkChain(device, graphs), Size(ROWS, 20 * RATE), 1, slots=ROWS)
     gpu.warm()
     sounds = [sound(seed, 2.0 + seed / 3) for seed in range(ROWS)]
     wanted = finals(cpu, sounds, "whole")
@@ -92,7 +96,9 @@ def test_a_gpu_says_what_the_cpu_says(graphs, device) -> None:
     # From pieces, in other company each time.
     for end in (9_000, 16_000, 30_000):
         part = [
-            Update("s", n, Purpose.PARTIAL, 0, end) for n in range(ROWS) if n % 2 or end > 9_000
+            Update("s", n, Purpose.PARTIAL, 0, end, slot=n)
+            for n in range(ROWS)
+            if n % 2 or end > 9_000
         ]
         gpu.run(part, [[sounds[each.segment][:end]] for each in part])
     assert all(map(same, finals(gpu, sounds, "s"), wanted))

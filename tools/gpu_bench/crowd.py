@@ -13,19 +13,11 @@ from dataclasses import dataclass, field
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode import scheduler as room
 from edge_runtime.decode.costs import Costs
+from edge_runtime.decode.journal import Asked, Batch, Delivered, Freed, Lanes, Tick, Wait
 from edge_runtime.decode.pages import PagePool
 from edge_runtime.decode.queues import Wanted
 from edge_runtime.decode.runner import Runner
-from edge_runtime.decode.scheduler import (
-    Asked,
-    Batch,
-    Delivered,
-    Freed,
-    Lanes,
-    Scheduler,
-    Tick,
-    Wait,
-)
+from edge_runtime.decode.scheduler import Scheduler
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError
 from edge_runtime.runtime.engine import Batch as Rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.chunked.shape import ChunkShape
-from edge_runtime.decode.chunked.states import Half, Kept, States
+from edge_runtime.decode.chunked.states import Half, Kept
 from edge_runtime.decode.shape import load_shape
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
@@ -18,7 +18,10 @@ from edge_runtime.errors import DeviceError
 
 
 class ChunkChain:
-    """The loaded programs and the streams: one for each model and device."""
+    """The loaded programs: one for each model and device."""
+
+    keeps = True
+    """Whether the state of streams outlives their updates."""
 
     def __init__(self, device: Device, folder: Path) -> None:
         """`folder` holds the plans that the device runs, and `shape.json`.
@@ -30,7 +33,6 @@ class ChunkChain:
         self.encoder = device.load(folder / f"encoder{device.suffix}")
         self.greedy = device.load(folder / f"greedy{device.suffix}")
         self.dtype = self.encoder.outputs["encoded"].dtype
-        self.states = States(lambda: Kept(device, self.shape))
         self.start = self._start()
 
     @property
@@ -43,12 +45,16 @@ class ChunkChain:
         return Buckets()
 
     def state(self, rows: int, samples: int) -> int:
-        """Bytes of the state of so many streams at one moment, however long they are."""
+        """Bytes that are kept of so many streams, however long they are: two turns of each."""
         each = sum(
             math.prod(buffer.shape) * buffer.dtype.itemsize
             for buffer in self.start.buffers().values()
         )
-        return rows * int(each)
+        return 2 * rows * int(each)
+
+    def slots(self, count: int, size: Size) -> list[Kept]:
+        """Memory for so many streams; raises `DeviceError` where there is less."""
+        return [Kept(self.device, self.shape) for _ in range(count)]
 
     def _start(self) -> Half:
         """Nothing heard, nothing said: zeros, and the blank behind tokens that there never were."""

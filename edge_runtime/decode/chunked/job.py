@@ -34,7 +34,6 @@ class Job:
         self.shape: ChunkShape = chain.shape
         self.update = update
         self.kept = kept
-        self.spoilt = False
         self._start = chain.start
         self._scratch = scratch
         self._audio = audio

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.job import Audio, Job
 from edge_runtime.decode.chunked.lane import ChunkLane
+from edge_runtime.decode.chunked.states import Kept
 from edge_runtime.decode.mirror import Mirror
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
@@ -24,13 +25,16 @@ class ChunkRunner:
     """One lane of a streaming transducer: a batch of updates at a time, from one thread at a time.
 
     An update names all audio of its segment, as for any model; what of it was heard before stays
-    in the stream's state, so that only whole chunks of new audio are run. Where the state is gone
-    (another device, no room), it is computed again from the audio, to the same text.
+    in the slot that the update names, so that only whole chunks of new audio are run. Where another
+    stream was there meanwhile, it is computed again from the audio, to the same text.
     """
 
-    def __init__(self, chain: ChunkChain, size: Size) -> None:
+    def __init__(self, chain: ChunkChain, size: Size, slots: Sequence[Kept] = ()) -> None:
+        """`slots` belong to all lanes; an update that names none gets the lane's own."""
         self.chain = chain
         self.size = size
+        self.slots = slots
+        (self._own,) = chain.slots(1, size)
         self.lane = ChunkLane(chain, size.rows)
         self.watch: Watch = Unwatched()
 
@@ -41,15 +45,14 @@ class ChunkRunner:
     def run(self, updates: Sequence[Update], audio: Sequence[Audio]) -> list[Hypothesis]:
         """The hypotheses of `updates`, in their order: all tokens of each segment so far.
 
-        Raises `AudioError` for a batch that is larger than the lane, `DeviceError` for answers
-        that are no numbers.
+        Those that name no slot are run one after the other. Raises `AudioError` for a batch that is
+        larger than the lane, `DeviceError` for answers that are no numbers.
         """
         if len(updates) > self.size.rows:
             raise AudioError(
                 f"a batch of {len(updates)} updates does not fit in {self.size.rows} rows"
             )
-        if len({_key(update) for update in updates}) < len(updates):
-            # Several of one stream: each goes on where the one before it came to.
+        if len(updates) > 1 and any(update.slot is None for update in updates):
             pairs = zip(updates, audio, strict=True)
             return [self.run([update], [pieces])[0] for update, pieces in pairs]
         rows = self.lane.rows
@@ -62,29 +65,29 @@ class ChunkRunner:
         self.watch.begin(updates)
         waited, began = stream.counters.waits, stream.mark()
         self.watch.stage("encode", began)
-        # Always in the same order: another lane may want the same streams.
-        order = sorted(range(len(updates)), key=lambda row: _key(updates[row]))
-        jobs: dict[int, Job] = {}
+        jobs: list[Job] = []
         try:
-            for row in order:
-                update = updates[row]
-                kept = self.chain.states.take(_key(update), update.start)
+            for row, update in enumerate(updates):
+                kept = self._own if update.slot is None else self.slots[update.slot]
+                kept.open(update)
                 scratch = self.lane.scratch[row]
-                jobs[row] = Job(self.chain, update, audio[row], kept, scratch)
+                jobs.append(Job(self.chain, update, audio[row], kept, scratch))
             for stage in (Job.advance, Job.flush):
-                self._run([job for job in jobs.values() if stage(job)])
+                self._run([job for job in jobs if stage(job)])
             ended = stream.mark()
             stream.synchronize()
             self.watch.end(ended)
             cost = Cost(encode=ended.since(began), waits=stream.counters.waits - waited)
-            return [jobs[row].hypothesis(cost) for row in range(len(updates))]
+            found = [job.hypothesis(cost) for job in jobs]
         except BaseException:
-            for job in jobs.values():
-                job.spoilt = True  # what is in its pages is anybody's guess
+            for job in jobs:
+                job.kept.close(over=True)  # what is in its pages is anybody's guess
             raise
-        finally:
-            for job in jobs.values():
-                self._let_go(job)
+        for job in jobs:
+            # An update that may say but one word is to keep the device awake: nothing follows it.
+            update = job.update
+            job.kept.close(over=update.purpose is Purpose.FINAL or update.limit == 1)
+        return found
 
     def rounds(
         self,
@@ -100,15 +103,19 @@ class ChunkRunner:
             yield dict(enumerate(self.run(updates, audio)))
 
     def warm(self) -> None:
-        """Run a chunk and the end of a stream: what is allocated for that serves all others."""
-        silence = np.zeros(self.chain.shape.shortest, np.float32)
+        """Run chunks and the end of a stream: what is allocated for that serves all others."""
+        lane, shape = self.lane, self.chain.shape
         # The largest first: no other call needs more memory to work in.
-        for rows in sorted({_rounded(n + 1, self.lane.rows) for n in range(self.lane.rows)})[::-1]:
-            updates = [
-                Update(WARM, -row - 1, Purpose.FINAL, 0, len(silence)) for row in range(rows)
-            ]
-            self.run(updates, [[silence]] * rows)
-        self.lane.graphs.warm = True
+        for rows in sorted({_rounded(n + 1, lane.rows) for n in range(lane.rows)})[::-1]:
+            silence = np.zeros(rows * shape.samples, np.float32)
+            self.chain.device.stage([silence], lane.audio.view(silence.shape), lane.stream)
+            lane.blank.host.host[:rows] = 0
+            lane.frames.host.host[:rows] = shape.frames
+            lane.run(lane.scratch[:rows], rows)
+            lane.stream.synchronize()
+        silence = np.zeros(shape.shortest, np.float32)
+        self.run([Update(WARM, 0, Purpose.FINAL, 0, len(silence))], [[silence]])
+        lane.graphs.warm = True
 
     def encoded(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """What the encoder makes of the last chunk of a sound: a device is known by it."""
@@ -118,14 +125,6 @@ class ChunkRunner:
         self.chain.device.copy(lane.encoded, told.host, lane.stream, "proof")
         lane.stream.synchronize()
         return np.array(told.host.host[0])
-
-    def _let_go(self, job: Job) -> None:
-        # An update that may say but one word is to keep the device awake: nothing follows it.
-        over = job.update.purpose is Purpose.FINAL or job.update.limit == 1
-        if job.spoilt or over:
-            self.chain.states.drop(_key(job.update), job.kept)
-        else:
-            self.chain.states.release(job.kept)
 
     def _run(self, jobs: Sequence[Job]) -> None:
         """Run the chunks that jobs have before them, one of each at a time."""
@@ -164,10 +163,6 @@ class ChunkRunner:
         samples = self.chain.shape.hop
         before, more = self.lane.padding["samples"]
         self.lane.padding["samples"] = (before + real * samples, more + (rows - real) * samples)
-
-
-def _key(update: Update) -> tuple[str, int]:
-    return update.session, update.segment
 
 
 def _rounded(rows: int, most: int) -> int:

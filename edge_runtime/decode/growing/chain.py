@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from pathlib import Path
 
 import numpy as np
 
 from edge_runtime.decode.buckets import Buckets
-from edge_runtime.decode.chunked.states import States
 from edge_runtime.decode.growing.shape import GrowingShape
 from edge_runtime.decode.shape import load_shape
+from edge_runtime.decode.slot import Slot
 from edge_runtime.decode.tiles import Size
 from edge_runtime.device.base import Buffer, Device
 
@@ -39,18 +39,17 @@ class Memory:
         return {name: buffer.view(size) for name, buffer in self._whole.items()}
 
 
-class Grown:
+class Grown(Slot):
     """One stream: `chunks` of it were taken in, `encoded` of its vectors are in the memory.
 
     `said` are the tokens of the last text, and by how many vectors of memory each was there.
     """
 
     def __init__(self, device: Device, shape: GrowingShape, most: int) -> None:
-        self.lock = threading.Lock()
         self.fronts = (Front(device, shape), Front(device, shape))
         self.features = device.alloc((most, shape.encoder_dim), np.float32)
         self.memories = (Memory(device, shape, most), Memory(device, shape, most))
-        self.begin(0)
+        super().__init__()
 
     def begin(self, base: int) -> None:
         self.base = base
@@ -62,7 +61,10 @@ class Grown:
 
 
 class GrowingChain:
-    """The loaded programs and the streams: one for each model and device."""
+    """The loaded programs: one for each model and device."""
+
+    keeps = True
+    """Whether the state of streams outlives their updates."""
 
     rows = 1
     """Memories of several lengths make no batch."""
@@ -79,17 +81,11 @@ class GrowingChain:
             self.parts[name] = device.load(folder / f"{name}.onnx")
         self.dtype = np.dtype(np.float32)
         self.start = Front(device, shape)
-        self._states: States[Grown] | None = None
-        self._lock = threading.Lock()
-        self._most = 0
 
-    def states(self, samples: int) -> States[Grown]:
-        """The streams, of up to so many samples each: those of all lanes that ask for no more."""
-        with self._lock:
-            if self._states is None or self.vectors(samples) > self._most:
-                self._most = self.vectors(samples)
-                self._states = States(lambda: Grown(self.device, self.shape, self._most))
-            return self._states
+    def slots(self, count: int, size: Size) -> list[Grown]:
+        """Memory for so many streams of the size's length; `DeviceError` where there is less."""
+        most = self.vectors(size.samples)
+        return [Grown(self.device, self.shape, most) for _ in range(count)]
 
     def vectors(self, samples: int) -> int:
         """Vectors that the features and the memory of such a stream have room for."""
@@ -100,8 +96,10 @@ class GrowingChain:
         return Buckets()
 
     def state(self, rows: int, samples: int) -> int:
-        """Bytes of keys and values of so many streams of so many samples."""
+        """Bytes that are kept of so many streams of so many samples: two turns of each."""
         shape = self.shape
-        vectors = self.vectors(samples)
-        each = 4 * shape.depth * shape.heads * shape.head_dim + shape.encoder_dim
-        return rows * vectors * each * 4
+        vector = 4 * shape.depth * shape.heads * shape.head_dim + shape.encoder_dim
+        front = sum(
+            math.prod(size) * np.dtype(dtype).itemsize for size, dtype in shape.front.values()
+        )
+        return rows * (4 * self.vectors(samples) * vector + 2 * front)

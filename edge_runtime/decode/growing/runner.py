@@ -29,12 +29,14 @@ class GrowingRunner:
     last one is checked as a draft in one pass, as that of models that hear everything again.
     """
 
-    def __init__(self, chain: GrowingChain, size: Size) -> None:
+    def __init__(self, chain: GrowingChain, size: Size, slots: Sequence[Grown] = ()) -> None:
+        """`slots` belong to all lanes; an update that names none gets the lane's own."""
         self.chain = chain
         self.size = size
+        self.slots = slots
+        (self._own,) = chain.slots(1, size)
         self.lane = GrowingLane(chain, size.samples)
         self.watch: Watch = Unwatched()
-        self._states = chain.states(size.samples)
 
     def close(self) -> None:
         """Nothing was captured."""
@@ -66,8 +68,8 @@ class GrowingRunner:
         self.lane.graphs.warm = True
 
     def _update(self, update: Update, pieces: Audio) -> Hypothesis:
-        key = (update.session, update.segment)
-        kept = self._states.take(key, update.start)
+        kept = self._own if update.slot is None else self.slots[update.slot]
+        kept.open(update)
         # An update that may say but one word is to keep the device awake: nothing follows it.
         over = update.purpose is Purpose.FINAL or update.limit == 1
         try:
@@ -76,10 +78,7 @@ class GrowingRunner:
             over = True  # what is in its buffers is anybody's guess
             raise
         finally:
-            if over:
-                self._states.drop(key, kept)
-            else:
-                self._states.release(kept)
+            kept.close(over=over)
         return found
 
     def _run(self, update: Update, pieces: Audio, kept: Grown) -> Hypothesis:

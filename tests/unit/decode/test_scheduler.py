@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from edge_runtime.decode import scheduler as room
 from edge_runtime.decode.costs import Cost, Costs
-from edge_runtime.decode.pages import PagePool, State
-from edge_runtime.decode.queues import Wanted
-from edge_runtime.decode.scheduler import (
+from edge_runtime.decode.journal import (
     Asked,
     Batch,
     Decision,
@@ -22,11 +20,13 @@ from edge_runtime.decode.scheduler import (
     Freed,
     Lanes,
     Recall,
-    Scheduler,
     Tick,
     Wait,
     Withdrawn,
 )
+from edge_runtime.decode.pages import PagePool, State
+from edge_runtime.decode.queues import Wanted
+from edge_runtime.decode.scheduler import Scheduler
 from edge_runtime.decode.update import Purpose
 
 SECOND = 16_000
@@ -48,14 +48,15 @@ def costs(more: float = 0.2) -> Costs:
 
 def scheduler(
     table: Costs | None = None, pages: int = 1000, lanes: int = 2, rows: int = ROWS,
-    together: int = ROWS * 8 * SECOND,
+    together: int = ROWS * 8 * SECOND, keeps: bool = False,
 ) -> Scheduler:  # fmt: skip
-    """Of which a page holds a second."""
+    """Of which a page holds a second, or the state of a stream where it `keeps` that."""
     made = Scheduler(
         costs() if table is None else table,
         PagePool(pages * PAGE, PAGE),
-        lambda samples: PAGE * samples // SECOND,
+        lambda samples: PAGE if keeps else PAGE * samples // SECOND,
         lambda count, samples: count * samples <= together,
+        keeps=keeps,
     )
     made.tell(Lanes(0.0, lanes, rows, lanes))
     return made
@@ -238,6 +239,57 @@ def test_recordings_leave_a_lane() -> None:
     assert given_to(made, 1.1) == [("speaker",)]
 
 
+def slot_of(made: Scheduler, name: str, at: float, purpose: Purpose = PARTIAL) -> int:
+    """The slot that an update of it is given now, alone, and is done with."""
+    asks(made, name, at, purpose)
+    batch = made.tell(Tick(at))
+    assert isinstance(batch, Batch)
+    assert batch.sessions == (name,)
+    ends(made, batch.number, at)
+    return batch.slots[0]
+
+
+def test_a_session_goes_on_in_its_slot_until_another_needs_it() -> None:
+    made = scheduler(pages=2, lanes=1, rows=1, keeps=True)
+    a, b = slot_of(made, "a", 1.0), slot_of(made, "b", 1.1)
+    assert {a, b} == {0, 1}
+    assert slot_of(made, "a", 1.2) == a
+    assert slot_of(made, "c", 1.3, FINAL) == b, "a final takes the slot that was left longest ago"
+    assert slot_of(made, "b", 1.4) == b, "which is free after it"
+    assert made.tenancy.dropped == 1
+    made.tell(Withdrawn(1.5, "a", over=True))
+    assert made.pool.held(State.COLD) == 1
+    made.check_integrity()
+
+
+def test_the_next_update_of_a_session_waits_for_the_one_at_its_state() -> None:
+    """A segment ends while a partial of it is decoded; its final goes on with what that leaves."""
+    made = scheduler(pages=4, lanes=2, rows=1, keeps=True)
+    asks(made, "a", 1.0)
+    partial = made.tell(Tick(1.0))
+    asks(made, "a", 1.1, FINAL)
+    assert made.tell(Tick(1.1)) is None
+    asks(made, "b", 1.2)
+    assert made.tell(Tick(1.2)).sessions == ("b",), "which holds up nobody"
+    ends(made, 1, 1.3)
+    final = made.tell(Tick(1.3))
+    assert (final.sessions, final.slots) == (("a",), partial.slots)
+    asks(made, "a", 1.4, FINAL)  # of the segment after it, in state of its own
+    ends(made, 2, 1.4)
+    assert made.tell(Tick(1.4)).slots != final.slots
+    made.check_integrity()
+
+
+def test_who_left_while_a_lane_was_at_its_state_leaves_nothing() -> None:
+    made = scheduler(pages=2, lanes=2, rows=1, keeps=True)
+    asks(made, "a", 1.0)
+    made.tell(Tick(1.0))
+    made.tell(Withdrawn(1.1, "a", over=True))
+    made.check_integrity()
+    ends(made, 1, 1.2)
+    assert made.pool.free == 2
+
+
 class World:
     """Sessions and lanes that do at random what a runtime does, and look at every decision."""
 
@@ -248,7 +300,7 @@ class World:
         self.finals: dict[str, int] = {}
         self.flying: dict[int, list[str]] = {}
         self.waiting: dict[str, Wanted] = {}
-        self.passed: dict[str, int] = {}
+        self.slots: dict[int, tuple[int, ...]] = {}
 
     def tell(self, event: Event) -> Decision:
         decision = self.made.tell(event)
@@ -272,7 +324,7 @@ class World:
                 assert self.now < decision.until <= self.now + room.WINDOW
                 assert len(self.waiting) > 1
                 assert self.flying
-                assert not any(each.purpose is FINAL for each in self.waiting.values())
+                assert not any(each.purpose is FINAL for each in self.ready)
                 return
             if isinstance(decision, Batch):
                 self.begin(decision)
@@ -281,10 +333,20 @@ class World:
             else:
                 return
 
+    @property
+    def ready(self) -> list[Wanted]:
+        """What waits for a lane alone, not for another update of its session."""
+        keeps = self.made.tenancy.keeps
+        at_work = {name for each in self.flying.values() for name in each if keeps}
+        return [each for name, each in self.waiting.items() if name not in at_work]
+
     def begin(self, batch: Batch) -> None:
         assert len(set(batch.sessions)) == len(batch.sessions) <= ROWS
         rows = [self.waiting.pop(session) for session in batch.sessions]
-        left = [each.rank for each in self.waiting.values()]
+        used = [slot for slots in self.slots.values() for slot in slots]
+        assert len({*used, *batch.slots}) == len(used) + len(batch.slots), "never two owners"
+        self.slots[batch.number] = batch.slots
+        left = [each.rank for each in self.ready]
         assert not left or rows[0].rank <= min(left), "the most urgent is in it"
         longest = max(each.samples for each in rows)
         shortest = min(each.samples for each in rows)
@@ -294,6 +356,7 @@ class World:
         self.flying[batch.number] = list(batch.sessions)
 
     def end(self, number: int) -> None:
+        del self.slots[number]
         for session in self.flying.pop(number):
             self.tell(Delivered(self.now, number, session))
         self.tell(Freed(self.now, number))
@@ -305,10 +368,13 @@ STEP = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(STEP, max_size=60))
-def test_no_final_is_lost_nobody_starves_and_a_log_replays(steps: list[tuple]) -> None:
-    world = World(scheduler(pages=60, lanes=2))
+@settings(max_examples=70, deadline=None)
+@given(st.lists(STEP, max_size=60), st.booleans())
+def test_no_final_is_lost_nobody_starves_and_a_log_replays(steps: list[tuple], keeps: bool) -> None:
+    def made() -> Scheduler:
+        return scheduler(pages=5 if keeps else 60, lanes=2, keeps=keeps)
+
+    world = World(made())
     wanted = 0
     for what, who, seconds, purpose in steps:
         world.now += 0.001
@@ -330,7 +396,7 @@ def test_no_final_is_lost_nobody_starves_and_a_log_replays(steps: list[tuple]) -
     assert not len(world.made.waiting)
     assert sum(world.finals.values()) == wanted
     world.made.pool.check_integrity(idle=True)
-    again = scheduler(pages=60, lanes=2)
+    again = made()
     encoded = msgspec.json.encode([event for event, _ in world.log])
     events = msgspec.json.decode(encoded, type=list[Event])
     assert [again.tell(event) for event in events] == [decision for _, decision in world.log]

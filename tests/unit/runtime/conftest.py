@@ -12,8 +12,8 @@ from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.reading import Model
 from edge_runtime.decode.tokens import Vocabulary
 from edge_runtime.errors import DeviceError
-from edge_runtime.runtime import Runtime, decoder, load
-from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner
+from edge_runtime.runtime import Runtime, lanes, load
+from tests.fakes.lanes import SHAPE, FakeDevice, FakeRunner, lanes_of
 
 
 class Ears:
@@ -56,6 +56,7 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
             device=device,
             dtype="float32",
             rows=device.rows,
+            keeps=False,
             buckets=lambda size: Buckets(),
             state=lambda rows, samples: 4 * rows * samples,
         )
@@ -76,7 +77,7 @@ def make(monkeypatch: pytest.MonkeyPatch, ears: Ears, devices: dict[str, FakeDev
     monkeypatch.setattr(load.Loader, "_on", on)
     monkeypatch.setattr(load, "candidates", candidates)
     monkeypatch.setattr(load.Loaded, "ear", lambda self, rows: ears)
-    monkeypatch.setattr(decoder, "make_runner", FakeRunner)
+    monkeypatch.setattr(lanes, "make_runners", lanes_of(FakeRunner))
     yield made
     for each in runtimes:
         each._turns.scheduler.check_integrity()

@@ -17,8 +17,8 @@ from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
 from edge_runtime.events import Closed, Final, Overrun, Partial, SpeechEnd
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.runtime import Options, Runtime, Stream, decoder
-from tests.fakes.lanes import FakeRunner
+from edge_runtime.runtime import Options, Runtime, Stream, lanes
+from tests.fakes.lanes import FakeRunner, lanes_of
 from tests.waiting import until
 
 
@@ -224,7 +224,7 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
             yield {0: replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
                               margins=(5.0,) * found, frames=(0,) * found)}  # fmt: skip
 
-    monkeypatch.setattr(decoder, "make_runner", Slow)
+    monkeypatch.setattr(lanes, "make_runners", lanes_of(Slow))
     runtime, device = make("cpu"), devices["cpu"]
     async with runtime.serving():
         stream = runtime.open(Options(partials=purpose == "partial"))

@@ -10,8 +10,9 @@ import numpy as np
 from edge_runtime.audio import FRAME
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode.costs import Costs
+from edge_runtime.decode.journal import Batch, Event, Recall
 from edge_runtime.decode.pages import PagePool
-from edge_runtime.decode.scheduler import Batch, Event, Recall, Scheduler
+from edge_runtime.decode.scheduler import Scheduler
 from edge_runtime.decode.update import Purpose
 from edge_runtime.events import Final, Partial
 from edge_runtime.runtime import Options

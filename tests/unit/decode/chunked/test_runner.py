@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 
 from edge_runtime.decode.chunked.chain import ChunkChain
 from edge_runtime.decode.chunked.runner import ChunkRunner
-from edge_runtime.decode.chunked.states import Kept, States
+from edge_runtime.decode.family import make_runners
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
-from edge_runtime.errors import AudioError
+from edge_runtime.errors import AudioError, DeviceError
 from tests.tiny import making, plain, zipformer
 
 RATE = 16000
@@ -42,12 +43,12 @@ def published(folders):
 
 @pytest.fixture(scope="module")
 def runner(folders) -> ChunkRunner:
-    return ChunkRunner(ChunkChain(OnnxDevice(), folders[1]), Size(1, 20 * RATE))
+    return make_runners(ChunkChain(OnnxDevice(), folders[1]), Size(1, 20 * RATE), 1, slots=2)[0]
 
 
 @pytest.fixture(scope="module")
 def batching(folders) -> ChunkRunner:
-    return ChunkRunner(ChunkChain(Batching(), folders[1]), Size(4, 20 * RATE))
+    return make_runners(ChunkChain(Batching(), folders[1]), Size(4, 20 * RATE), 1, slots=4)[0]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,6 @@ def test_streamed_is_whole_for_any_pieces(runner, audio, ends, speculates):
     partials = [each for each in found if each.update.purpose is not Purpose.SPECULATIVE]
     for before, after in itertools.pairwise(partials):
         assert after.tokens[: len(before.tokens)] == before.tokens, "what was said is taken back"
-    runner.chain.states.check_integrity()
 
 
 def test_a_speculation_that_speech_overtakes_leaves_no_trace(runner, audio):
@@ -126,18 +126,19 @@ def test_only_new_chunks_are_run(runner, audio):
 def test_rows_of_a_batch_say_what_they_say_alone(runner, batching):
     sounds = [sound(seed, 1.0 + 0.37 * seed) for seed in range(4)]
     alone = [said(whole(runner, each)) for each in sounds]
-    updates = [Update("batch", n, Purpose.FINAL, 0, len(each)) for n, each in enumerate(sounds)]
+    updates = [Update("batch", n, Purpose.FINAL, 0, len(s), slot=n) for n, s in enumerate(sounds)]
     assert [said(each) for each in batching.run(updates, [[each] for each in sounds])] == alone
     # Again from pieces: states are brought together and taken back in other company each time.
     for end in (9_000, 16_000, 22_000):
-        part = [Update("parts", n, Purpose.PARTIAL, 0, min(end, len(each)))
+        part = [Update("parts", n, Purpose.PARTIAL, 0, min(end, len(each)), slot=3 - n)
                 for n, each in enumerate(sounds) if n % 2 or end > 9_000]  # fmt: skip
         batching.run(part, [[sounds[u.segment][: u.end]] for u in part])
-    finals = [Update("parts", n, Purpose.FINAL, 0, len(each)) for n, each in enumerate(sounds)]
+    finals = [
+        Update("parts", n, Purpose.FINAL, 0, len(s), slot=3 - n) for n, s in enumerate(sounds)
+    ]
     found = batching.run(finals[:3], [[each] for each in sounds[:3]])
     found += batching.run(finals[3:], [[sounds[3]]])
     assert [said(each) for each in found] == alone
-    batching.chain.states.check_integrity()
 
 
 def test_a_stream_knows_nothing_of_another_one(runner, audio):
@@ -145,24 +146,52 @@ def test_a_stream_knows_nothing_of_another_one(runner, audio):
     alone = [said(whole(runner, each)) for each in (audio, other)]
     for end in range(4_000, 32_000, 7_000):
         for number, each in enumerate((audio, other)):
-            runner.run([Update("both", number, Purpose.PARTIAL, 0, end)], [[each[:end]]])
+            update = Update("both", number, Purpose.PARTIAL, 0, end, slot=number)
+            runner.run([update], [[each[:end]]])
     finals = [
-        runner.run([Update("both", number, Purpose.FINAL, 0, len(each))], [[each]])[0]
+        runner.run([Update("both", number, Purpose.FINAL, 0, len(each), slot=number)], [[each]])[0]
         for number, each in enumerate((audio, other))
     ]
     assert [said(each) for each in finals] == alone
 
 
-def test_a_state_that_had_to_go_is_computed_again(folders, runner, audio):
-    few = ChunkRunner(ChunkChain(OnnxDevice(), folders[1]), Size(1, 20 * RATE))
-    few.chain.states = States(lambda: Kept(few.chain.device, few.chain.shape), most=1)
+def test_a_state_that_had_to_go_is_computed_again(runner, audio):
     wanted = said(whole(runner, audio))
-    few.run([Update("one", 1, Purpose.PARTIAL, 0, 20_000)], [[audio[:20_000]]])
-    few.run([Update("two", 1, Purpose.PARTIAL, 0, 20_000)], [[audio[:20_000]]])
-    assert len(few.chain.states) == 1
-    (found,) = few.run([Update("one", 1, Purpose.FINAL, 0, len(audio))], [[audio]])
+    for name in ("one", "two"):
+        runner.run([Update(name, 1, Purpose.PARTIAL, 0, 20_000, slot=1)], [[audio[:20_000]]])
+    (found,) = runner.run([Update("one", 1, Purpose.FINAL, 0, len(audio), slot=0)], [[audio]])
     assert said(found) == wanted
-    few.chain.states.check_integrity()
+
+
+def test_slots_take_what_is_accounted_for_them(folders, monkeypatch):
+    device = OnnxDevice()
+    chain, size = ChunkChain(device, folders[1]), Size(1, 20 * RATE)
+    taken, alloc = [], device.alloc
+
+    def counting(*given):
+        taken.append(alloc(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(device, "alloc", counting)
+    chain.slots(3, size)
+    assert sum(each.host.nbytes for each in taken) == chain.state(3, size.samples) > 3000
+
+
+def test_an_update_that_failed_leaves_nothing_to_go_on_with(runner, audio, monkeypatch):
+    wanted = said(whole(runner, audio))
+    run = runner.lane.run
+    left = itertools.count(3, -1)
+
+    def failing(moves, rows):
+        run(moves, rows)
+        if not next(left):
+            raise DeviceError("it fell off the bus", "Restart the machine.")
+
+    monkeypatch.setattr(runner.lane, "run", failing)
+    with pytest.raises(DeviceError):
+        runner.run([Update("fails", 1, Purpose.PARTIAL, 0, len(audio), slot=0)], [[audio]])
+    (found,) = runner.run([Update("fails", 1, Purpose.FINAL, 0, len(audio), slot=0)], [[audio]])
+    assert said(found) == wanted
 
 
 def test_a_segment_that_is_cut_keeps_what_was_said_before_the_cut(runner, audio):
@@ -202,24 +231,28 @@ def test_a_burst_of_tokens_is_decoded_to_its_end(tmp_path):
 
 
 def test_several_lanes_share_the_streams(folders, audio):
+    """Each goes on with what the other one left, while that is at another stream."""
     chain = ChunkChain(OnnxDevice(), folders[1])
-    lanes = [ChunkRunner(chain, Size(1, 20 * RATE)) for _ in range(2)]
+    lanes = make_runners(chain, Size(1, 20 * RATE), 2, slots=2)
     wanted = said(whole(lanes[0], audio))
+    ends = range(6_000, len(audio), 9_000)
+    together = threading.Barrier(2)
 
-    def go_on(lane: ChunkRunner) -> None:
-        """Both lanes ask for the same streams, at the same time."""
-        for end in range(6_000, len(audio), 9_000):
-            for number in range(2):
-                update = Update("lanes", number, Purpose.PARTIAL, 0, end)
-                lane.run([update], [[audio[:end]]])
+    def go_on(number: int) -> None:
+        for turn, end in enumerate(ends):
+            together.wait(9)
+            slot = (number + turn) % 2
+            update = Update("lanes", slot, Purpose.PARTIAL, 0, end, slot=slot)
+            lanes[number].run([update], [[audio[:end]]])
 
     with ThreadPoolExecutor(2) as both:
-        list(both.map(go_on, lanes))
-    for number, lane in enumerate(lanes):
-        update = Update("lanes", number, Purpose.FINAL, 0, len(audio))
+        list(both.map(go_on, range(2)))
+    for slot, lane in enumerate(lanes):
+        use = lane.lane.graphs.use
+        before = use.hits + use.misses
+        update = Update("lanes", slot, Purpose.FINAL, 0, len(audio), slot=slot)
         assert said(lane.run([update], [[audio]])[0]) == wanted
-    assert len(chain.states) == 0
-    chain.states.check_integrity()
+        assert use.hits + use.misses - before <= 4, "it was heard again from the start"
 
 
 def test_what_was_stable_stands(runner, audio):
@@ -234,13 +267,12 @@ def test_what_was_stable_stands(runner, audio):
 
 def test_silence_that_keeps_a_device_awake_is_work_each_time(runner):
     silence = np.zeros(runner.chain.shape.shortest, np.float32)
-    use, kept = runner.lane.graphs.use, len(runner.chain.states)
+    use = runner.lane.graphs.use
     for _ in range(2):
         before = use.hits + use.misses
         update = Update("awake", 0, Purpose.PARTIAL, 0, len(silence), limit=1)
         runner.run([update], [[silence]])
         assert use.hits + use.misses > before
-    assert len(runner.chain.states) == kept
 
 
 def test_too_large_a_batch_is_refused(runner, audio):

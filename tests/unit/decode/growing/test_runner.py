@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_runtime.decode.chunked.states import States
-from edge_runtime.decode.growing.chain import GrowingChain, Grown
+from edge_runtime.decode.family import make_runners
+from edge_runtime.decode.growing.chain import GrowingChain
 from edge_runtime.decode.growing.runner import GrowingRunner
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
@@ -31,7 +31,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runner(folders) -> GrowingRunner:
-    made = GrowingRunner(GrowingChain(OnnxDevice(), folders[1]), Size(1, 3 * RATE))
+    made = make_runners(GrowingChain(OnnxDevice(), folders[1]), Size(1, 3 * RATE), 1, slots=2)[0]
     made.warm()
     return made
 
@@ -47,8 +47,8 @@ def audio() -> np.ndarray:
     return sound(1, 2.03)
 
 
-def run(runner, name, purpose, audio, end, draft=(), start=0) -> Hypothesis:
-    update = Update(name, 1, purpose, start, start + end, draft=draft, limit=LIMIT)
+def run(runner, name, purpose, audio, end, draft=(), start=0, slot=None) -> Hypothesis:
+    update = Update(name, 1, purpose, start, start + end, draft=draft, limit=LIMIT, slot=slot)
     return runner.run([update], [[audio[: end // 2], audio[end // 2 : end]]])[0]
 
 
@@ -108,21 +108,32 @@ def test_only_what_is_new_is_encoded(runner, audio, monkeypatch):
 def test_a_stream_knows_nothing_of_another_one(runner, audio):
     other = sound(9, 2.0)
     for end in (9_000, 25_000):
-        for name, each in (("one", audio), ("two", other)):
-            run(runner, name, Purpose.PARTIAL, each, end)
-    for name, each in (("one", audio), ("two", other)):
-        final = run(runner, name, Purpose.FINAL, each, len(each))
+        for slot, each in enumerate((audio, other)):
+            run(runner, f"s{slot}", Purpose.PARTIAL, each, end, slot=slot)
+    for slot, each in enumerate((audio, other)):
+        final = run(runner, f"s{slot}", Purpose.FINAL, each, len(each), slot=slot)
         assert final.tokens == whole(runner, each).tokens
 
 
-def test_a_state_that_had_to_go_is_made_again(folders, runner, audio):
-    few = GrowingRunner(GrowingChain(OnnxDevice(), folders[1]), Size(1, 3 * RATE))
-    chain = few.chain
-    few._states = States(lambda: Grown(chain.device, chain.shape, chain.vectors(3 * RATE)), 1)
+def test_slots_take_what_is_accounted_for_them(folders, monkeypatch):
+    device = OnnxDevice()
+    chain, size = GrowingChain(device, folders[1]), Size(1, 3 * RATE)
+    taken, alloc = [], device.alloc
+
+    def counting(*given):
+        taken.append(alloc(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(device, "alloc", counting)
+    chain.slots(2, size)
+    assert sum(each.host.nbytes for each in taken) == chain.state(2, size.samples) > 2000
+
+
+def test_a_state_that_had_to_go_is_made_again(runner, audio):
     for name in ("one", "two"):
-        run(few, name, Purpose.PARTIAL, audio, 20_000)
-    assert run(few, "one", Purpose.FINAL, audio, len(audio)).tokens == whole(runner, audio).tokens
-    few._states.check_integrity()
+        run(runner, name, Purpose.PARTIAL, audio, 20_000, slot=0)
+    final = run(runner, "one", Purpose.FINAL, audio, len(audio), slot=1)
+    assert final.tokens == whole(runner, audio).tokens
 
 
 def test_a_segment_that_is_cut_keeps_to_what_it_has(runner, audio):
