@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -20,35 +18,26 @@ from edge_runtime.device import Device
 from edge_runtime.engines.plans import ROWS
 from edge_runtime.engines.store import Store
 from edge_runtime.engines.variant import Variant
-from edge_runtime.errors import EdgeRuntimeError, ServerFull
+from edge_runtime.errors import EdgeRuntimeError
 from edge_runtime.events import Warning as WarningEvent
 from edge_runtime.metrics import Metrics, RuntimeMetrics
 from edge_runtime.runtime.commons import Commons, Urgency
 from edge_runtime.runtime.decoder import Decoder
 from edge_runtime.runtime.engine import Batch, Task
-from edge_runtime.runtime.hearing import Hearing, ears
+from edge_runtime.runtime.hearing import Hearing
 from edge_runtime.runtime.load import Loaded, Loader
-from edge_runtime.runtime.rings import Rings
 from edge_runtime.runtime.stream import Stream
+from edge_runtime.runtime.streams import Streams
 from edge_runtime.runtime.tracing import Tracer, open_tracer
-from edge_runtime.runtime.turns import Turns
-from edge_runtime.session import Options, Session, fitting, longest, shortest
+from edge_runtime.session import Options, longest, shortest
 
 __all__ = ["Options", "Runtime", "Stream"]
-
-_log = logging.getLogger(__name__)
-
-RING_SECONDS = 30
-"""The least audio that is kept of each stream; twice the longest segment where that is more."""
 
 TYPICAL = 81 * RATE // 10
 """Samples of a row: a lane has memory for a batch of such ones."""
 
 TURN = 0.0005
 """Seconds of a thread's turn: the event loop must not wait long for a lane in Python."""
-
-RINGS = 4
-"""Rings that are made before a session comes; for more sessions at once, more are made."""
 
 
 class Runtime:
@@ -91,19 +80,11 @@ class Runtime:
         self._tracer: Tracer = tracer or open_tracer(config.telemetry, self._described)
         self._decoder = Decoder(loader, config, self.metrics, self._tracer)
         self._share(commons or Commons(config, self.metrics))
-        self._pace = 1.0
         self._suited()  # what cannot be said of any configuration is said before there is a session
         self.loaded.served.tell(config)
-        self._ears = ears(self.loaded, config.serving.max_sessions)
-        self._streams: dict[str, Stream] = {}
-        self._turns = Turns(
-            self._decoder, self._streams, self.metrics.batches, config.computing.page_kb << 10
-        )
-        self._touched: dict[Stream, None] = {}
+        self._streams = Streams(self._decoder, config, self.metrics, self._tracer, self._stir)
+        self._turns = self._streams.turns
         self._later: asyncio.TimerHandle | None = None
-        # Room for the longest segment that may wait, and for what comes meanwhile.
-        ring = max(RING_SECONDS * RATE, 2 * size.samples)
-        self._rings = Rings(self.device, ring, min(RINGS, config.serving.max_sessions))
         self._hearing: Hearing | None = None
 
     @property
@@ -193,7 +174,8 @@ class Runtime:
         Who holds on to a stream that is over then keeps nothing large.
         """
         self._decoder.forget()
-        del self._ears, self._rings, self._turns
+        self._streams.forget()
+        del self._turns
 
     # -- sessions
 
@@ -209,36 +191,16 @@ class Runtime:
                 "a stream was opened, and nothing runs that could hear it",
                 "Open streams inside `async with runtime.serving()`.",
             )
-        most = self.config.serving.max_sessions
-        if len(self._streams) >= most:
-            raise ServerFull(
-                f"all {most} sessions are in use", "Try again later, or raise serving.max_sessions."
-            )
-        options = options or Options()
-        self.loaded.model.check(options.language, options.task)
-        if options.live:
-            self._crowd.admit()
-        ring = self._rings.open(lambda: self.device)
-        name = f"s{next(self._commons.names)}"
-        config = fitting(self._suited(), self.loaded.size.samples)
-        session = Session(name, self.loaded.model, config, options, ring)
-        session.pace(self._pace)
-        stream = Stream(session, self._ears.open(), lambda: self._stir(stream))
-        self._streams[name] = stream
-        self._tracer.opened(name)
-        self.metrics.models.opened(self.model)
-        return stream
+        return self._streams.open(options or Options(), self._commons)
 
     @property
     def sessions(self) -> int:
         """Streams that are open."""
-        return len(self._streams)
+        return len(self.streams)
 
     async def idle(self) -> None:
         """Wait, while it serves, until no stream is open."""
-        while self._streams:
-            self._left.clear()
-            await self._left.wait()
+        await self._streams.idle()
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Runtime]:
@@ -250,15 +212,15 @@ class Runtime:
         await self._decoder.start(
             self._delivered,
             self._freed,
-            self._given_back,
+            self._streams.given_back,
             self._changed,
             self._keeps_warm,
             self._moved,
         )
-        self._turns.open()
-        self._left = asyncio.Event()  # one for each loop that serves, as is the hearing
+        streams = self._streams
+        streams.begin()
         hearing = self._hearing = Hearing(
-            self._ears, self._streams, self._settle, self._give_up, self._tracer
+            streams.ears, streams.by_name, self._settle, streams.give_up, self._tracer
         )
         try:
             with self._commons.shared(self):
@@ -269,9 +231,7 @@ class Runtime:
                         self._hearing = None
         finally:
             await self._decoder.stop()
-            for stream in list(self._streams.values()):
-                stream.put(stream.session.abandon("shutdown"))
-                self._after(stream)
+            streams.cut_off()
             await asyncio.to_thread(self._tracer.flush)
 
     async def prove(self) -> None:
@@ -290,23 +250,14 @@ class Runtime:
 
     # -- after each batch that was heard
 
-    def _give_up(self, stream: Stream, error: Exception) -> None:
-        """End one stream whose state cannot be trusted any more; the others go on."""
-        code = error.code if isinstance(error, EdgeRuntimeError) else EdgeRuntimeError.code
-        stream.put([WarningEvent(code=code, message=f"the session ends: {error}")])
-        stream.put(stream.session.abandon("error"))
-
-    def _stir(self, stream: Stream) -> None:
-        """There is something new to hear of it, or something was asked for."""
-        self._touched[stream] = None
+    def _stir(self) -> None:
+        """There is something new to hear, or something was asked for."""
         if self._hearing is not None:
             self._hearing.stir()
 
     def _settle(self, heard: Collection[Stream], took: float) -> None:
-        """Carry out what clients asked for, those too who wait while others are heard."""
-        touched, self._touched = self._touched | dict.fromkeys(heard), {}
-        for stream in touched:
-            self._after(stream)
+        """Look what those heard in a batch, and those who asked for something, want by now."""
+        self._streams.settle(heard)
         if heard:
             self._commons.crowd.judged(took)
         self._commons.give_way()
@@ -314,11 +265,7 @@ class Runtime:
 
     def pace(self, hop: float) -> None:
         """Let partials come `hop` times as seldom."""
-        if hop != self._pace:
-            self._pace = hop
-            for stream in self._streams.values():
-                stream.session.pace(hop)
-                self._turns.ask(stream)
+        self._streams.pace(hop)
 
     # -- decoding
 
@@ -348,7 +295,7 @@ class Runtime:
     @property
     def streams(self) -> Collection[Stream]:
         """Those that are open."""
-        return self._streams.values()
+        return self._streams.by_name.values()
 
     @property
     def free(self) -> int:
@@ -367,7 +314,7 @@ class Runtime:
 
     def _keeps_warm(self) -> bool:
         """Whether there is anybody to be quick for, and no heat to spare."""
-        return bool(self._streams) and not self._governor.limits.level
+        return bool(self.streams) and not self._governor.limits.level
 
     def _changed(self) -> None:
         """The lanes are others: what was given to those before is wanted again."""
@@ -379,67 +326,15 @@ class Runtime:
         self._commons.dispatch()
 
     def _delivered(self, task: Task, result: Hypothesis | EdgeRuntimeError) -> None:
-        self._turns.delivered(task)
-        stream: Stream = task.owner
-        session = stream.session
-        began = time.perf_counter()
-        if isinstance(result, EdgeRuntimeError):
-            self._tracer.failed(task.update, task.wanted, result.code)
-            stream.warn(result)
-            stream.put(session.lost(task.update, again=self._decoder.dead is None))
-            if self._decoder.dead:
-                self._give_up(stream, result)
-        else:
-            stream.relieved()
-            self.metrics.models.update(self.model, result.cost.share)
-            self._crowd.spent(stream, result)
-            try:
-                stream.put(session.accept(result))
-            except Exception as error:  # noqa: BLE001 – a fault costs one session at most
-                _log.exception("session %s failed", session.name)
-                self._give_up(stream, error)
-            self._tracer.merged(result, task.wanted, began, time.perf_counter())
-        self._after(stream)
+        if isinstance(result, Hypothesis):
+            self._crowd.spent(task.owner, result)
+        self._streams.delivered(task, result)
         if self._turns.changed:
             self._commons.dispatch()
 
     def _moved(self, said: str) -> None:
         """Everybody is told that another device works for them."""
-        for stream in self._streams.values():
-            stream.put([WarningEvent(code="device_changed", message=f"{said}.")])
-
-    def _given_back(self, task: Task) -> None:
-        self._turns.delivered(task)
-        stream: Stream = task.owner
-        stream.put(stream.session.give_back(task.update))
-        self._after(stream)
-
-    def _after(self, stream: Stream) -> None:
-        """Carry out what the client asked for; let go of a stream that is over."""
-        stream.control()
-        self._count(stream)
-        name = stream.session.name
-        if stream.finished and name in self._streams:
-            del self._streams[name]
-            self._tracer.closed(name)
-            self.metrics.models.closed(self.model)
-            self._ears.close(stream.slot)
-            self._rings.close(stream.session.ring)
-            self._turns.forget(stream)
-            self._touched.pop(stream, None)
-            self._left.set()
-        elif name in self._streams:
-            self._turns.ask(stream)
-
-    def _count(self, stream: Stream) -> None:
-        """What the session tallied since it was last looked at."""
-        tally, counted = stream.session.tally, stream.counted
-        if tally == counted:
-            return
-        conflicts = tally.withheld + tally.forced - counted.withheld - counted.forced
-        self.metrics.conflict(conflicts)
-        self.metrics.overtaken(tally.overtaken - counted.overtaken)
-        stream.counted = dataclasses.replace(tally)
+        self._streams.tell(WarningEvent(code="device_changed", message=f"{said}."))
 
 
 def _size(config: Config) -> Size:

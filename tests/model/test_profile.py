@@ -27,7 +27,7 @@ def written(loaded, tmp_path_factory) -> tuple[dict, str, Metrics]:
         play = dictate.dictate
 
         def counted(runtime: Runtime, *rest) -> None:
-            runtime.metrics = runtime._decoder._metrics = metrics
+            runtime.metrics = runtime._decoder._metrics = runtime._streams._metrics = metrics
             play(runtime, *rest)
 
         patch.setattr(dictate, "dictate", counted)

@@ -133,7 +133,7 @@ async def _starves(
     house: House, socket: aiohttp.ClientWebSocketResponse, token: str, spoken: Spoken
 ) -> str:
     """There is no memory for the session's audio, so it is refused with its first piece."""
-    starve(house.stream(token).ring, house.runtime._rings)
+    starve(house.stream(token).ring, house.runtime._streams.rings)
     house.plan.met += 1
     async with told(socket) as reading:
         with contextlib.suppress(ConnectionError, aiohttp.ClientError):

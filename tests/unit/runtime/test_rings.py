@@ -157,7 +157,7 @@ async def test_a_session_without_memory_ends_with_that_error_and_the_others_go_o
     runtime = make("cpu", Config(serving=Serving(max_sessions=3)))
     async with runtime.serving():
         devices["cpu"].breaks["alloc"] = MemoryCapped("no memory", "Raise memory_mb.")
-        runtime._rings._spare.pop()
+        runtime._streams.rings._spare.pop()
         streams = [runtime.open() for _ in range(3)]
         for stream in streams:
             if live:
