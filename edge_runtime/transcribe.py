@@ -170,10 +170,14 @@ class WholeUtterance:
 
         Raises `AudioError` for more than `longest`.
         """
+        return self.heard(samples)[0]
+
+    def heard(self, samples: Samples) -> tuple[str, str]:
+        """The text, and the language where the model tells one; else that is empty."""
         samples = np.asarray(samples, np.float32)
         update = Update("whole", 0, Purpose.FINAL, 0, len(samples))
         (hypothesis,) = self._runner.run([update], [[samples]])
-        return self._loaded.model.vocabulary.text(hypothesis.tokens)
+        return self._loaded.model.vocabulary.text(hypothesis.tokens), hypothesis.language
 
 
 def _runner(loaded: Loaded) -> AnyRunner:

