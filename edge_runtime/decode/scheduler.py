@@ -216,7 +216,7 @@ class Scheduler:
                 if most > longest:
                     best = self._costs.best(most, self._lanes.rows)
                 longest, shortest = most, least
-        return rows[: self._worth(rows)], len(rows) >= best
+        return rows[: self._costs.first(len(rows), longest)], len(rows) >= best
 
     def _joins(self, count: int, each: Wanted, most: int) -> bool:
         """Whether there is room for one more, and its share of such a batch, were that full, is
@@ -227,17 +227,6 @@ class Scheduler:
         if share > GAIN * costs.update(1, each.samples) or not self._fits(count + 1, most):
             return False
         return (count + 1) * self.pool.pages(self._memory(most)) <= self.tenancy.room
-
-    def _worth(self, rows: list[Wanted]) -> int:
-        """With how many of them the most is saved: a batch costs as if it were full."""
-        alone, longest, best, kept = 0.0, 0, 0.0, 1
-        for count, each in enumerate(rows, 1):
-            alone += self._costs.update(1, each.samples)
-            longest = max(longest, each.samples)
-            saved = alone - self._costs.update(count, longest)
-            if saved >= best:
-                best, kept = saved, count
-        return kept
 
     def _window(self, rows: list[Wanted], full: bool) -> float:
         """Nothing where it would cost and not gain: see `window`."""

@@ -56,6 +56,7 @@ class CudaGraph:
         self._copied: dict[str, int] = {}
         self._kept: list[object] = []
         self._executable: Any = None
+        self._launched = 0
         graph, tape = self._capture(call)
         try:
             nodes = self._count(graph)
@@ -76,10 +77,7 @@ class CudaGraph:
         """Enqueue it all; raises `DeviceError`, `DeviceLost` where the device is gone."""
         if self._executable is None:
             raise DeviceError(f"the graph of {self.name} is replayed after it was closed")
-        self._stream.driver.current()
-        result = self._cuda.cuGraphLaunch(self._executable, self._handle)
-        if result[0]:
-            raise failure("cuGraphLaunch", result[0], f"the graph of {self.name} did not run")
+        self._stream.driver.launch(self._launched, self._stream.handle, self.name)
         copy = self._stream.counters.copy
         for kind, size in self._copied.items():
             copy(kind, size)
@@ -184,6 +182,7 @@ class CudaGraph:
         if self._executable is not None:
             cuda.cuGraphExecDestroy(self._executable)
         self._executable = executable
+        self._launched = int(executable)
 
     def _unmade(self, call: str, status: Any) -> DeviceError:
         what = f"the graph of {self.name} could not be made"

@@ -10,11 +10,11 @@ import sys
 import types
 from typing import Any
 
+from edge_runtime.device.cuda import held
 from tests.fakes.cuda_graphs import GraphFunctions
 from tests.fakes.cuda_kernels import KernelFunctions
 from tests.fakes.cuda_names import (
     CONSTANTS,
-    CUDA_MEMCPY2D,
     ENUMS,
     HANDLES,
     KERNEL,
@@ -27,11 +27,51 @@ from tests.fakes.cuda_names import (
     CUdevice_attribute,
     CUdeviceptr,
     CUevent,
-    CUmemorytype,
     CUresult,
     CUstream,
 )
 from tests.fakes.gpu import FakeGpu, Fault, Node, Stream
+
+
+class Library:
+    """The functions of libcuda itself that are called: by address, with a number for a status."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        functions = Functions(gpu)
+
+        def asked(name: str) -> Any:
+            return lambda *given: int(getattr(functions, name)(*given)[0])
+
+        for name in ("cuMemcpyAsync", "cuMemsetD8Async", "cuEventRecord", "cuGraphLaunch"):
+            setattr(self, name, asked(name))
+
+        def elapsed(target: int, earlier: int, later: int) -> int:
+            status, milliseconds = functions.cuEventElapsedTime(earlier, later)
+            if not status:
+                ctypes.c_float.from_address(target).value = milliseconds
+            return int(status)
+
+        def copied(what: int, stream: int) -> int:
+            each = held.Copy2D.from_address(what)
+            if {each.srcMemoryType, each.dstMemoryType} != {4} or each.Height < 1:
+                return int(CUresult.CUDA_ERROR_INVALID_VALUE)
+            if each.WidthInBytes > min(each.srcPitch, each.dstPitch):
+                return int(CUresult.CUDA_ERROR_INVALID_VALUE)
+            with gpu.lock:
+                if status := gpu._enter("cuMemcpy2DAsync"):
+                    return int(status)
+                rows = [
+                    gpu._copy_work(
+                        each.dstDevice + row * each.dstPitch,
+                        each.srcDevice + row * each.srcPitch,
+                        each.WidthInBytes,
+                        True,
+                    )
+                    for row in range(each.Height)
+                ]
+                return int(gpu._enqueue(stream, Node(MEMCPY, lambda: [row() for row in rows])))
+
+        self.cuEventElapsedTime, self.cuMemcpy2DAsync_v2 = elapsed, copied
 
 
 class Functions(GraphFunctions, KernelFunctions):
@@ -174,32 +214,6 @@ class Functions(GraphFunctions, KernelFunctions):
                 return (CUresult.CUDA_ERROR_INVALID_VALUE,)
             return (gpu._enqueue(int(hStream), Node(MEMCPY, work)),)
 
-    def cuMemcpy2DAsync(self, pCopy: CUDA_MEMCPY2D, hStream: int) -> tuple[CUresult]:
-        gpu, each = self._gpu, pCopy
-        if {each.srcMemoryType, each.dstMemoryType} != {CUmemorytype.CU_MEMORYTYPE_UNIFIED}:
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        if each.WidthInBytes > min(each.srcPitch, each.dstPitch):
-            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        with gpu.lock:
-            status = gpu._enter("cuMemcpy2DAsync")
-            if status:
-                return (status,)
-            rows = [
-                gpu._copy_work(
-                    int(each.dstDevice) + row * each.dstPitch,
-                    int(each.srcDevice) + row * each.srcPitch,
-                    each.WidthInBytes,
-                    True,
-                )
-                for row in range(each.Height)
-            ]
-
-            def work() -> None:
-                for row in rows:
-                    row()
-
-            return (gpu._enqueue(int(hStream), Node(MEMCPY, work)),)
-
     def cuMemsetD8Async(self, dstDevice: int, uc: int, N: int, hStream: int) -> tuple[CUresult]:
         gpu, pointer = self._gpu, int(dstDevice)
 
@@ -325,6 +339,7 @@ def install(monkeypatch: Any, gpu: FakeGpu) -> types.ModuleType:
     package = module("cuda", bindings=bindings)
     for each in (package, bindings, driver):
         monkeypatch.setitem(sys.modules, each.__name__, each)
+    monkeypatch.setattr(held, "library", lambda: Library(gpu))
     return driver
 
 

@@ -145,27 +145,13 @@ class CUlaunchConfig:
         self.attrs: list[CUlaunchAttribute] = []
 
 
-class CUmemorytype(enum.IntEnum):
-    CU_MEMORYTYPE_HOST = 1
-    CU_MEMORYTYPE_UNIFIED = 4
-
-
-class CUDA_MEMCPY2D:  # noqa: N801 - the name is CUDA's
-    def __init__(self) -> None:
-        self.srcMemoryType = self.dstMemoryType = CUmemorytype.CU_MEMORYTYPE_HOST
-        self.srcDevice = self.dstDevice = 0
-        self.srcPitch = self.dstPitch = 0
-        self.WidthInBytes = self.Height = 0
-
-
-RECORDS = (CUDA_MEMCPY2D, CUlaunchAttributeValue, CUlaunchAttribute, CUlaunchConfig)
+RECORDS = (CUlaunchAttributeValue, CUlaunchAttribute, CUlaunchConfig)
 """Structures, with the fields that are used."""
 
 ENUMS = (
     CUresult,
     CUlaunchAttributeID,
     CUdevice_attribute,
-    CUmemorytype,
     CUstream_flags,
     CUctx_flags,
     CUevent_flags,

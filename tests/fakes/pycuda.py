@@ -7,7 +7,6 @@ stack, which must be empty when the thread ends.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import threading
 from typing import Any
@@ -134,22 +133,6 @@ class PyCuda:
         host = self.call("cuMemHostAlloc", shape * np.dtype(dtype).itemsize, mem_flags)
         return np.asarray(PagelockedHostAllocation(self, host, shape, np.dtype(dtype)))
 
-    def memcpy_htod_async(self, dest: int, src: Any, stream: Any = None) -> None:
-        view = memoryview(src)
-        address = np.frombuffer(src, np.uint8).ctypes.data
-        self.call("cuMemcpyAsync", dest, address, view.nbytes, stream.handle, "cuMemcpyHtoDAsync")
-
-    def memcpy_dtoh_async(self, dest: Any, src: int, stream: Any = None) -> None:
-        size = memoryview(dest).nbytes
-        address = ctypes.addressof(ctypes.c_char.from_buffer(dest))
-        self.call("cuMemcpyAsync", address, src, size, stream.handle, "cuMemcpyDtoHAsync")
-
-    def memcpy_dtod_async(self, dest: int, src: int, size: int, stream: Any = None) -> None:
-        self.call("cuMemcpyAsync", dest, src, size, stream.handle, "cuMemcpyDtoDAsync")
-
-    def memset_d8_async(self, dest: int, data: int, size: int, stream: Any = None) -> None:
-        self.call("cuMemsetD8Async", dest, data, size, stream.handle)
-
     def deep(self) -> int:
         return self.stacks.get(threading.get_ident(), 0)
 
@@ -210,10 +193,6 @@ NAMES = (
     "host_alloc_flags",
     "init",
     "mem_alloc",
-    "memcpy_dtod_async",
-    "memcpy_dtoh_async",
-    "memcpy_htod_async",
-    "memset_d8_async",
     "pagelocked_empty",
 )
 

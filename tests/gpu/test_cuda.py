@@ -54,6 +54,19 @@ def test_memory_is_zeroed_and_bytes_go_in_every_direction(device: CudaDevice) ->
     assert np.array_equal(target.host, source.host)
 
 
+def test_columns_are_copied_within_each_row(device: CudaDevice) -> None:
+    rows = np.arange(12, dtype=np.float32).reshape(2, 6)
+    source, there = device.alloc((2, 6), np.float32, "pinned"), device.alloc((2, 6), np.float32)
+    source.host[:] = rows
+    stream = device.stream()
+    device.copy(source, there, stream, "up")
+    device.copy_columns(there, 4, 1, 2, stream, "rows")
+    device.copy(there, source, stream, "down")
+    stream.synchronize()
+    rows[:, 1:3] = rows[:, 4:6].copy()
+    np.testing.assert_array_equal(source.host, rows)
+
+
 def test_audio_is_staged_from_pinned_and_other_memory(device: CudaDevice) -> None:
     ring = device.alloc((1000,), np.float32, "pinned")
     ring.host[:] = np.arange(1000)

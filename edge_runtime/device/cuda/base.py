@@ -64,6 +64,10 @@ class Driver(Protocol):
         """Enqueue the writing of zeros."""
         ...
 
+    def launch(self, graph: int, stream: int, name: str) -> None:
+        """Enqueue a graph that was instantiated; `name` is what it is of."""
+        ...
+
     def priorities(self) -> tuple[int, int]:
         """The priority of the least urgent stream, and of the most urgent: the lower number."""
         ...

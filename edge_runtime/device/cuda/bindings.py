@@ -8,12 +8,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from edge_runtime.device.cuda.card import free_on_card
+from edge_runtime.device.cuda.held import Held
 from edge_runtime.device.cuda.status import check, failure
 from edge_runtime.errors import DeviceError
 
+LARGE = 4 << 20
+"""Bytes of a copy that takes time of its own where it is of memory that is not page-locked."""
+
 
 class BindingsDriver:
-    """See `Driver`. One call of ours is one call of CUDA.
+    """See `Driver`. One call of ours is one call of CUDA; what only enqueues is `Held`.
 
     The context is set once in each thread and stays: a push and a pop round each call would
     cost more than the call.
@@ -29,6 +33,7 @@ class BindingsDriver:
         self._own = threading.local()
         self._nothing = contextlib.nullcontext()
         self._start()
+        self._held = Held()
         device = self._find(index)
         self.name = check("cuDeviceGetName", cuda.cuDeviceGetName(256, device)).split(b"\0")[0]
         self.name = self.name.decode()
@@ -152,27 +157,33 @@ class BindingsDriver:
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._enter()
-        result = self._cuda.cuMemcpyAsync(target, source, size, stream)
-        if result[0]:
-            raise failure("cuMemcpyAsync", result[0], f"{size} bytes could not be copied")
+        if size > LARGE:
+            status = int(self._cuda.cuMemcpyAsync(target, source, size, stream)[0])
+        else:
+            status = self._held.copy(target, source, size, stream)
+        if status:
+            raise self._failed("cuMemcpyAsync", status, f"{size} bytes could not be copied")
 
     def copy_rows(
         self, target: int, source: int, pitch: int, width: int, rows: int, stream: int
     ) -> None:
         self._enter()
-        cuda = self._cuda
-        what = cuda.CUDA_MEMCPY2D()
-        what.srcMemoryType = what.dstMemoryType = cuda.CUmemorytype.CU_MEMORYTYPE_UNIFIED
-        what.srcDevice, what.dstDevice = source, target
-        what.srcPitch = what.dstPitch = pitch
-        what.WidthInBytes, what.Height = width, rows
-        check("cuMemcpy2DAsync", cuda.cuMemcpy2DAsync(what, stream))
+        if status := self._held.copy_rows(target, source, pitch, width, rows, stream):
+            what = f"{rows} times {width} bytes could not be copied"
+            raise self._failed("cuMemcpy2DAsync", status, what)
 
     def fill(self, pointer: int, size: int, stream: int) -> None:
         self._enter()
-        result = self._cuda.cuMemsetD8Async(pointer, 0, size, stream)
-        if result[0]:
-            raise failure("cuMemsetD8Async", result[0], f"{size} bytes could not be zeroed")
+        if status := self._held.fill(pointer, 0, size, stream):
+            raise self._failed("cuMemsetD8Async", status, f"{size} bytes could not be zeroed")
+
+    def launch(self, graph: int, stream: int, name: str) -> None:
+        self._enter()
+        if status := self._held.launch(graph, stream):
+            raise self._failed("cuGraphLaunch", status, f"the graph of {name} did not run")
+
+    def _failed(self, call: str, status: int, what: str = "") -> DeviceError:
+        return failure(call, self._cuda.CUresult(status), what)
 
     def priorities(self) -> tuple[int, int]:
         return self._priorities
@@ -201,19 +212,19 @@ class BindingsDriver:
 
     def record(self, event: int, stream: int) -> None:
         self._enter()
-        check("cuEventRecord", self._cuda.cuEventRecord(event, stream))
+        if status := self._held.record(event, stream):
+            raise self._failed("cuEventRecord", status)
 
     def elapsed(self, earlier: int, later: int) -> float:
         self._enter()
-        cuda = self._cuda
-        status, milliseconds = cuda.cuEventElapsedTime(earlier, later)
-        if status == cuda.CUresult.CUDA_ERROR_NOT_READY:
+        status, milliseconds = self._held.elapsed(earlier, later)
+        if status == self._cuda.CUresult.CUDA_ERROR_NOT_READY:
             raise DeviceError(
                 "the work between two marks is not over", "Synchronise their streams first."
             )
         if status:
-            raise failure("cuEventElapsedTime", status, "no time between two marks")
-        return float(milliseconds) / 1e3
+            raise self._failed("cuEventElapsedTime", status, "no time between two marks")
+        return milliseconds / 1e3
 
     def release_event(self, event: int) -> None:
         self._enter()

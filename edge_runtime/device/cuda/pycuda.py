@@ -1,15 +1,14 @@
 """The CUDA driver through PyCUDA, and through cuda-bindings where PyCUDA has nothing.
 
-PyCUDA makes the primary context current, memory, streams, copies, fills and waits. It has no
-graphs, no priority of streams (one that has a priority is cuda-bindings' with all that is done on
-it), no copy within the host, and hides the handles of its events: those are cuda-bindings'.
+PyCUDA makes the primary context current, memory, streams and waits. It has no graphs and no
+priority of streams (one that has a priority is cuda-bindings' with all that is done on it), hides
+the handles of its events, and lets go of the interpreter's lock for copies and fills: those are not
+its own.
 """
 
 from __future__ import annotations
 
-import bisect
 import contextlib
-import ctypes
 import importlib
 import threading
 from collections.abc import Iterator
@@ -44,9 +43,6 @@ class PyCudaDriver(BindingsDriver):
         self._memory: dict[int, Any] = {}
         self._pinned: dict[int, Any] = {}
         self._streams: dict[int, Any] = {}
-        # Where PyCUDA's copies differ by direction: the device's pieces, in order of address.
-        # Replaced as a whole, so that copies read it without the lock.
-        self._pieces: tuple[list[int], list[int]] = [], []
         super().__init__(index)
 
     def _retain(self) -> Any:
@@ -101,27 +97,12 @@ class PyCudaDriver(BindingsDriver):
         pointer = int(memory)
         with self._lock:
             self._memory[pointer] = memory
-            self._note(pointer, size)
         return pointer
-
-    def _note(self, pointer: int, size: int) -> None:
-        starts, ends = (list(each) for each in self._pieces)
-        at = bisect.bisect(starts, pointer)
-        starts.insert(at, pointer)
-        ends.insert(at, pointer + size)
-        self._pieces = starts, ends
-
-    def _forget(self, pointer: int) -> None:
-        starts, ends = (list(each) for each in self._pieces)
-        at = starts.index(pointer)
-        del starts[at], ends[at]
-        self._pieces = starts, ends
 
     def release(self, pointer: int) -> None:
         self._enter()
         with self._lock:
             memory = self._memory.pop(pointer)
-            self._forget(pointer)
         with self._translated("memory could not be released"), self._pushed():
             memory.free()
 
@@ -148,39 +129,6 @@ class PyCudaDriver(BindingsDriver):
             array = self._pinned.pop(pointer)
         with self._translated("memory could not be released"), self._pushed():
             array.base.free()
-
-    def copy(self, target: int, source: int, size: int, stream: int) -> None:
-        made = self._streams.get(stream)
-        there, here = self._on_device(target), self._on_device(source)
-        if made is None or not (there or here):
-            super().copy(target, source, size, stream)
-            return
-        self._enter()
-        try:
-            if there and here:
-                self._pycuda.memcpy_dtod_async(target, source, size, made)
-            elif there:
-                self._pycuda.memcpy_htod_async(target, _bytes(source, size), made)
-            else:
-                self._pycuda.memcpy_dtoh_async(_bytes(target, size), source, made)
-        except self._pycuda.Error as error:
-            raise self._ours(error, f"{size} bytes could not be copied") from error
-
-    def _on_device(self, pointer: int) -> bool:
-        starts, ends = self._pieces
-        at = bisect.bisect(starts, pointer) - 1
-        return at >= 0 and pointer < ends[at]
-
-    def fill(self, pointer: int, size: int, stream: int) -> None:
-        made = self._streams.get(stream)
-        if made is None:
-            super().fill(pointer, size, stream)
-            return
-        self._enter()
-        try:
-            self._pycuda.memset_d8_async(pointer, 0, size, made)
-        except self._pycuda.Error as error:
-            raise self._ours(error, f"{size} bytes could not be zeroed") from error
 
     def stream(self, priority: int = 0, ordered: bool = False) -> int:
         if priority or ordered:
@@ -220,8 +168,3 @@ class PyCudaDriver(BindingsDriver):
             self._primary.detach()
         # Detaching took it off PyCUDA's stack, not off CUDA's. Whatever the status: it is over.
         self._cuda.cuCtxPopCurrent()
-
-
-def _bytes(pointer: int, size: int) -> Any:
-    """Memory of the host as PyCUDA wants it: an object with a buffer."""
-    return (ctypes.c_char * size).from_address(pointer)

@@ -53,3 +53,16 @@ def test_a_table_is_kept_for_what_it_was_measured_on(tmp_path) -> None:
 def test_a_folder_that_cannot_be_written_costs_a_line(tmp_path, caplog) -> None:
     costs.save(table(), tmp_path / "gone")
     assert "the next start measures batches again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("waiting", "first"), [(1, 1), (3, 3), (5, 5), (9, 8), (18, 16), (24, 16), (30, 30), (32, 32)]
+)
+def test_rows_are_split_where_that_takes_less_time(waiting: int, first: int) -> None:
+    """As an H200 takes for 6 s of audio: a batch is as long as a full one of its size."""
+    took = {1: 0.78, 2: 0.94, 4: 1.28, 8: 1.89, 16: 2.99, 32: 5.38}
+    costs = Costs(
+        "here", tuple(Cost(rows, 96_000, 1e-3 * each, 0, 0) for rows, each in took.items())
+    )
+    assert costs.first(waiting, 96_000) == first
+    assert Costs().first(waiting, 96_000) == waiting
