@@ -168,7 +168,7 @@ def test_batches_are_compared_with_one_by_one(bench: Bench, monkeypatch):
     monkeypatch.setattr(batches, "LIKENESS", (0.5,))
     found = figures(bench, batches.measure)
     assert {name for name in found if ".cost." not in name} == {
-        "batch.different", "batch.one.2", "batch.adaptive.2", "batch.alike.0.5", "batch.times.1",
+        "batch.different", "batch.one.2", "batch.adaptive.2", "batch.alike.0.5", "batch.times.2",
         "batch.single.one", "batch.single.adaptive", "batch.single.worse",
         "batch.table.all.static.1", "batch.table.all.static.2", "batch.table.all.adaptive",
         "batch.table.128.static.1", "batch.table.128.static.2", "batch.table.128.adaptive",
