@@ -80,8 +80,9 @@ class Runtime:
         self._tracer: Tracer = tracer or open_tracer(config.telemetry, self._described)
         self._decoder = Decoder(loader, config, self.metrics, self._tracer)
         self._share(commons or Commons(config, self.metrics))
-        self._suited()  # what cannot be said of any configuration is said before there is a session
-        self.loaded.served.tell(config)
+        served = self.loaded.served
+        served.suited(config)  # what is wrong with it is said before there is a session
+        served.tell(config)
         self._streams = Streams(self._decoder, config, self.metrics, self._tracer, self._stir)
         self._turns = self._streams.turns
         self._later: asyncio.TimerHandle | None = None
@@ -142,10 +143,6 @@ class Runtime:
             "load": self._crowd.about,
             "retry": self._decoder.standby.about,
         }
-
-    def _suited(self) -> Config:
-        """The configuration, and what was measured to suit where it says nothing."""
-        return self.loaded.served.suited(self.config)
 
     def _described(self) -> dict[str, str]:
         """What serves now, as traces name it."""
