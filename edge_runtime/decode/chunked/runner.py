@@ -107,14 +107,14 @@ class ChunkRunner:
         lane, shape = self.lane, self.chain.shape
         # The largest first: no other call needs more memory to work in.
         for rows in sorted({_rounded(n + 1, lane.rows) for n in range(lane.rows)})[::-1]:
-            silence = np.zeros(rows * shape.samples, np.float32)
-            self.chain.device.stage([silence], lane.audio.view(silence.shape), lane.stream)
+            silence = lane.audio.view((rows, shape.samples))
+            self.chain.device.stage([], silence, lane.stream)
             lane.blank.host.host[:rows] = 0
             lane.frames.host.host[:rows] = shape.frames
             lane.run(lane.scratch[:rows], rows)
             lane.stream.synchronize()
-        silence = np.zeros(shape.shortest, np.float32)
-        self.run([Update(WARM, 0, Purpose.FINAL, 0, len(silence))], [[silence]])
+        ending = np.zeros(shape.shortest, np.float32)
+        self.run([Update(WARM, 0, Purpose.FINAL, 0, len(ending))], [[ending]])
         lane.graphs.warm = True
 
     def encoded(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:

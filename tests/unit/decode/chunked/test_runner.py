@@ -141,6 +141,19 @@ def test_rows_of_a_batch_say_what_they_say_alone(runner, batching):
     assert [said(each) for each in found] == alone
 
 
+def test_what_batches_want_is_made_at_warm_up(batching):
+    batching.warm()
+    use = batching.lane.graphs.use
+    before = use.misses
+    for rows in (4, 3, 1):
+        sounds = [sound(seed, 0.6) for seed in range(rows)]
+        updates = [
+            Update("warm", n, Purpose.FINAL, 0, len(s), slot=n) for n, s in enumerate(sounds)
+        ]
+        batching.run(updates, [[each] for each in sounds])
+    assert use.misses == before
+
+
 def test_a_stream_knows_nothing_of_another_one(runner, audio):
     other = sound(7, 2.0)
     alone = [said(whole(runner, each)) for each in (audio, other)]
