@@ -111,9 +111,9 @@ def read(path: Path) -> Manifest:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    except OSError as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(
-            f"the manifest {path} cannot be read: {error.strerror}",
+            f"the manifest {path} cannot be read: {getattr(error, 'strerror', None) or error}",
             "Name a tab-separated file with the columns id, path and transcript.",
         ) from None
     if not rows:
@@ -124,6 +124,12 @@ def read(path: Path) -> Manifest:
             f"the manifest {path} has no column {', '.join(missing)}",
             "Its first line must name the columns, separated by tabs.",
         )
+    for number, row in enumerate(rows, 2):
+        if not row["id"] or not row["path"]:
+            raise ConfigError(
+                f"line {number} of the manifest {path} has no id or no path",
+                "Fill in both, separated by a tab, or remove the line.",
+            )
     return Manifest(
         path,
         tuple(

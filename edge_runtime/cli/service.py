@@ -193,7 +193,7 @@ def _provide(program: Path, folder: Path | None) -> None:
 
 def _variables(file: Path) -> dict[str, str]:
     """The variables of an environment file, as far as they are ours."""
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
     rows = (line.split("=", 1) for line in text.splitlines() if line.startswith("EDGE_RUNTIME_"))
     return {row[0]: row[1].strip("\"' ") for row in rows if len(row) == 2}
 

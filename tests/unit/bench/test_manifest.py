@@ -57,6 +57,21 @@ def test_a_missing_file_column_or_line_is_told(tmp_path):
         read(written(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"id\tpath\n\xff", "cannot be read: 'utf-8' codec can't decode byte 0xff"),
+        (b"id\t" + b"x" * 200_000, "cannot be read: field larger than field limit"),
+        (b"id\tpath\ttranscript\na\ta.wav\tA\nb", "line 3 of the manifest .* no id or no path"),
+        (b"id\tpath\ttranscript\n\ta.wav\tA", "line 2 of the manifest .* no id or no path"),
+    ],
+)
+def test_what_is_no_manifest_is_told(tmp_path, content: bytes, said: str) -> None:
+    (tmp_path / "manifest.tsv").write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        read(tmp_path / "manifest.tsv")
+
+
 def test_audio_becomes_mono_at_16_khz(tmp_path):
     stereo = np.stack([np.full(4800, 0.5), np.full(4800, -0.25)], axis=1)
     soundfile.write(tmp_path / "a.wav", stereo, 48000, subtype="FLOAT")
