@@ -71,6 +71,7 @@ class Session:
             partials=options.partials,
             speculate=options.speculate,
             language=options.language,
+            languages=config.serving.spoken,
             task=options.task,
         )
         self._turns = 0

@@ -42,7 +42,7 @@ class Decoding:
                 update.forced,
                 update.draft,
                 min(update.limit, shape.longest),
-                guessed_mark=bool(shape.prompt.languages) and not update.language,
+                marks=() if update.language else shape.prompt.marks(update.languages),
             )
             for update in updates
         ]

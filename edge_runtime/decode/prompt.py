@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from edge_runtime.errors import LanguageError
@@ -32,6 +34,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
                 raise LanguageError(f"this model does not {task}", "Choose a multilingual model.")
             return self.closing
         return (self._language(language), self._task(task), *self.closing)
+
+    def marks(self, languages: Sequence[str] = ()) -> frozenset[int]:
+        """The tokens of `languages`, as far as it knows them; of all, where none is given."""
+        named = languages or self.languages
+        return frozenset(self.languages[name] for name in named if name in self.languages)
 
     def language(self, token: int) -> str:
         """The language that a mark stands for; empty where it stands for none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_runtime.config import Updating
@@ -40,8 +41,10 @@ class Segments:
         partials: bool,
         speculate: bool,
         language: str = "",
+        languages: Sequence[str] = (),
         task: str = TRANSCRIBE,
     ) -> None:
+        """Where no `language` is told, it is one of `languages` that the model knows, or any."""
         self.open: Segment | None = None
         self.closed = False
         self.tally = Tally()
@@ -54,9 +57,11 @@ class Segments:
         self._updating = updating
         self._partials = partials
         self._speculate = speculate
-        self._language = language
+        among = tuple(name for name in languages if name in reader.model.languages)
+        self._language = language or (among[0] if len(among) == 1 else "")
+        self._languages = () if self._language else among
         self._task = task
-        self._heard = ""
+        self._heard = self._languages[0] if self._languages else ""
         self._pending: deque[Segment] = deque()
         self._number = 0
         self._hop = 0
@@ -221,6 +226,7 @@ class Segments:
             limit=limit(max(spoken, len(forced))),
             language=self._language,
             guess=self._heard,
+            languages=self._languages,
             task=self._task,
         )
 

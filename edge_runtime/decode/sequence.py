@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ class Sequence:
     a draft token counts only where the decoder chose the same.
 
     What the decoder answers within the `opening` is no text. To the begin mark it answers what
-    should follow: with `guessed_mark` that is taken for what the opening has there, and
+    should follow: where that is one of `marks`, it is taken for what the opening has there, and
     the draft forgotten where the two differ.
     """
 
@@ -38,13 +39,13 @@ class Sequence:
         draft: Seq[int],
         limit: int,
         *,
-        guessed_mark: bool = False,
+        marks: Container[int] = (),
     ) -> None:
         self._end = end
         self._limit = limit
         self._forced = len(forced)
         self._fed = [*opening, *forced]
-        self._guessed_mark = guessed_mark
+        self._marks = marks
         self._told = len(opening) - 1
         self.mark = opening[1] if len(opening) > 1 else None
         """What followed the begin mark."""
@@ -114,7 +115,7 @@ class Sequence:
         self.steps += len(fed) == 1
         if not self.position:
             self.first = logprobs[0]
-            if self._guessed_mark and silent and tokens[0] != fed[1]:
+            if silent and tokens[0] != fed[1] and tokens[0] in self._marks:
                 return self._corrected(tokens[0], known)
         for row, token in enumerate(tokens[: len(fed)]):
             if row < silent:

@@ -29,7 +29,8 @@ class Update:
     `limit` is the most text tokens the decode may produce.
 
     A multilingual model is told the `language`, or is asked which one it hears where that is
-    empty: `guess` is the likeliest then. `task` is what it makes of it.
+    empty: `guess` is the likeliest then, and stays where it hears another than `languages` (empty:
+    any). `task` is what it makes of it.
 
     A model that hears each sound once finds its state of the segment in the `slot` of that number,
     as far as it still is there; without one, in what the lane has for itself.
@@ -46,6 +47,7 @@ class Update:
     limit: int = 112
     language: str = ""
     guess: str = ""
+    languages: tuple[str, ...] = ()
     task: str = TRANSCRIBE
     slot: int | None = None
 

@@ -88,6 +88,11 @@ def test_variables_override_the_file_and_options_the_variables(file):
     assert (read.serving.port, read.serving.host, read.serving.max_sessions) == (9002, "::1", 4)
 
 
+@pytest.mark.parametrize("listed", ['languages = ["de", "en"]', 'languages = "de, en"'])
+def test_names_are_a_list_or_have_commas_between_them(file, listed):
+    assert load(file(f"[serving]\n{listed}\n")).serving.spoken == ("de", "en")
+
+
 def test_the_full_name_of_a_variable_wins_over_the_short_one():
     environ = {"EDGE_RUNTIME_SERVING_PORT": "9001", "EDGE_RUNTIME_PORT": "9000"}
     assert load(environ=environ).serving.port == 9001
@@ -197,6 +202,7 @@ def test_an_unknown_option_is_named():
         (Computing, {"precision": "int4"}),
         (Computing, {"priority": 1}),
         (Serving, {"max_message_bytes": 1 << 30}),
+        (Serving, {"languages": "de, english"}),
         (Serving, {"resume_seconds": float("nan")}),
         (Listening, {"evidence": 0}),
         (Updating, {"hop_ms": 1}),

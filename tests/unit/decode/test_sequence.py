@@ -216,7 +216,7 @@ class Linguist(Recital):
 @pytest.mark.parametrize(("guess", "draft", "passes"), [(GERMAN, LONG, 1), (ENGLISH, [90, 91], 22)])
 def test_a_language_is_a_guess_that_is_checked(guess: int, draft: list[int], passes: int) -> None:
     opening = (BEGIN, guess, NO_TIMES)
-    sequence = Sequence(opening, END, (), draft, 112, guessed_mark=True)
+    sequence = Sequence(opening, END, (), draft, 112, marks={ENGLISH, GERMAN})
     assert sequence.silent == 2
     fed = run(Linguist(LONG), sequence, (BEGIN, GERMAN, NO_TIMES))
     assert len(fed) == passes
@@ -224,15 +224,16 @@ def test_a_language_is_a_guess_that_is_checked(guess: int, draft: list[int], pas
     assert (sequence.mark, sequence.first) == (GERMAN, -3.0)
 
 
-def test_a_language_that_is_told_is_not_checked() -> None:
+@pytest.mark.parametrize("marks", [(), {ENGLISH}, {ENGLISH, NO_TIMES}])
+def test_a_language_that_is_told_or_not_among_those_allowed_stays(marks: set[int]) -> None:
     opening = (BEGIN, ENGLISH, NO_TIMES)
-    sequence = Sequence(opening, END, (), (), 112)
+    sequence = Sequence(opening, END, (), (), 112, marks=marks)
     run(Linguist(LONG), sequence, opening)
     assert sequence.tokens == [90, 91]
     assert sequence.mark == ENGLISH
 
 
 def test_a_forced_text_survives_another_language() -> None:
-    sequence = Sequence((BEGIN, ENGLISH, NO_TIMES), END, LONG[:3], (), 112, guessed_mark=True)
+    sequence = Sequence((BEGIN, ENGLISH, NO_TIMES), END, LONG[:3], (), 112, marks={ENGLISH, GERMAN})
     run(Linguist(LONG), sequence, (BEGIN, GERMAN, NO_TIMES))
     assert sequence.tokens == LONG
