@@ -175,7 +175,7 @@ class Models:
         """
         served = self._served.get(name)
         if served is None:
-            raise ConfigError(f"{name!r} is not served", f"Served: {', '.join(self._served)}.")
+            raise ConfigError(f"{name[:80]!r} is not served", f"Served: {', '.join(self._served)}.")
         if name == self._default:
             raise ConfigError(
                 f"{name} is the default, which sessions get that name no model",
