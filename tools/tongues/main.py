@@ -34,8 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(sources) < len(wanted):
         known = ", ".join(each.language for each in prompts.SOURCES)
         parser.error(f"choose from {known}")
-    made = Making(options.folder, options.model, options.peer)
+    made = Making(options.folder, options.model)
     found = [(source, made.heard(source)) for source in sources]
+    if options.peer:
+        made.ask([each for _, heard in found for each in heard])
     rows = [judge.row(each.language, heard, words=each.words) for each, heard in found]
     _print(rows)
     if options.json:
@@ -46,26 +48,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class Making:
     """Clips of a language, and what is heard in them: kept in a folder, made once."""
 
-    def __init__(self, folder: Path, model: str, beside: bool) -> None:
-        self._folder, self._model, self._beside = folder, model, beside
+    def __init__(self, folder: Path, model: str) -> None:
+        self._folder, self._model = folder, model
         self._judge: judge.Judge | None = None
 
     def heard(self, source: prompts.Source) -> list[judge.Heard]:
         """Of each clip."""
-        kept = self._folder / "heard" / f"{self._model}-{source.language}.json"
+        return [self._once(each) for each in self._clips(source)]
+
+    def ask(self, heard: Sequence[judge.Heard]) -> None:
+        """What the other system hears in those clips where it was not asked before."""
+        name = "faster-whisper-base"
+        child = [str(peer.environment(name)), str(Path(__file__).with_name("peer.py"))]
+        left = [each for each in heard if not each.peer]
+        with subprocess.Popen(
+            [*child, *peer.known(name).arguments[1:], *(str(self._file(each)) for each in left)],
+            stdout=subprocess.PIPE, text=True,
+        ) as asked:  # fmt: skip
+            assert asked.stdout is not None
+            for each, line in zip(left, asked.stdout, strict=True):
+                each.peer = json.loads(line)
+                self._keep(each)
+
+    def _once(self, heard: judge.Heard) -> judge.Heard:
+        """With what we hear, now or before."""
+        kept = self._kept(heard)
         if kept.is_file():
-            heard = [judge.Heard(**each) for each in json.loads(kept.read_text())]
-        else:
-            heard = self._clips(source)
-            self._judge = self._judge or judge.Judge(self._model)
-            for each in heard:
-                self._judge.hear(each, self._file(each))
-        if self._beside and not heard[0].peer:
-            for each, said in zip(heard, self._peer(heard), strict=True):
-                each.peer = said
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps([judge.record(each) for each in heard], ensure_ascii=False))
+            return judge.Heard(**json.loads(kept.read_text()))
+        self._judge = self._judge or judge.Judge(self._model)
+        self._judge.hear(heard, self._file(heard))
+        self._keep(heard)
         return heard
+
+    def _kept(self, heard: judge.Heard) -> Path:
+        return self._folder / "heard" / self._model / f"{Path(heard.clip).stem}.json"
+
+    def _keep(self, heard: judge.Heard) -> None:
+        kept = self._kept(heard)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(judge.record(heard), ensure_ascii=False))
 
     def _file(self, heard: judge.Heard) -> Path:
         return self._folder / "clips" / heard.clip
@@ -81,16 +102,6 @@ class Making:
             soundfile.write(self._file(heard), clip.samples, RATE)
             made.append(heard)
         return made
-
-    def _peer(self, heard: list[judge.Heard]) -> list[dict[str, Any]]:
-        name = "faster-whisper-base"
-        child = [str(peer.environment(name)), str(Path(__file__).with_name("peer.py"))]
-        done = subprocess.run(
-            [*child, *peer.known(name).arguments[1:]],
-            input="".join(f"{self._file(each)}\n" for each in heard),
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-        return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 COLUMNS = (

@@ -1,6 +1,6 @@
 """faster-whisper, in an environment of its own: one window for each clip, greedy, float32.
 
-Arguments are packages with the weights, or a folder. Reads paths, a line each; writes JSON lines.
+Arguments are packages with the weights, then files of sound. Writes a line of JSON for each.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from peering.whisper import weights
 
 
-def main(names: list[str]) -> None:
-    """Answer until there are no more paths."""
+def main(arguments: list[str]) -> None:
+    """A line for each file."""
+    files = [each for each in arguments if Path(each).is_file()]
+    names = arguments[: len(arguments) - len(files)]
     with tempfile.TemporaryDirectory() as scratch:
         folder = weights(names, Path(scratch))
         model = WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=1)
-        for line in sys.stdin:
+        for file in files:
             segments, about = model.transcribe(
-                decode_audio(line.strip()), beam_size=1, temperature=0.0, without_timestamps=True,
+                decode_audio(file), beam_size=1, temperature=0.0, without_timestamps=True,
                 condition_on_previous_text=False,
             )  # fmt: skip
             said = {
