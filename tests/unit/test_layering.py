@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decode pure": set(),
     "decode device": {"decode pure", "device.base"},
     "engines": {
-        "device", "device.base", "decode pure", "decode device", "audio", "audio pure",
+        "device", "device.base", "decode pure", "decode device", "audio", "audio pure", "session",
     },
     "session": {"decode pure", "audio pure"},
     "power": set(),

@@ -27,7 +27,7 @@ def believe(
 
     What was believed before is to be believed after: where the quantised model writes some of it
     with less than the threshold of `guarding`, that goes down to the next hundredth under it, to
-    `LEAST` at most. None is a recording without text.
+    `LEAST` at most. None is a turn without text.
     """
     usual = (guarding or Guarding()).mean_logprob
     after = [now for before, now in pairs if before is not None and now is not None

@@ -30,7 +30,7 @@ from edge_runtime.engines.calibrate.ranging import Ranger, Ranging
 from edge_runtime.engines.calibrate.report import Report
 from edge_runtime.engines.calibrate.room import Room, study
 from edge_runtime.engines.calibrate.scheme import TABLE
-from edge_runtime.engines.calibrate.texts import SILENT, Text, Writer
+from edge_runtime.engines.calibrate.texts import Text, Writer
 from edge_runtime.engines.calibrate.watch import Watch
 from edge_runtime.engines.calibrate.work import Work
 from edge_runtime.engines.calibrate.write import floats
@@ -165,13 +165,17 @@ class _Calibration:
         samples = {clip.name: clip.samples for clip in parts.holdout}
 
         def write(name: str) -> Text:
-            return writer(samples[name]) if known[name].opened else SILENT
+            return writer.text(samples[name], known[name].windows)
 
         texts = self._work.each("judged.json", Text, samples, write, told)
         said = outcomes(self._material, parts.holdout, texts)
-        spoken = [clip.name for clip in parts.holdout if not clip.speechless]
-        belief = believe([(known[name].logprob, texts[name].logprob) for name in spoken])
-        return judge(said, self._options.max_wer_increase, share=parts.share), belief
+        pairs = [
+            (before.logprob, after.logprob)
+            for clip in parts.holdout
+            if not clip.speechless
+            for before, after in zip(known[clip.name].turns, texts[clip.name].turns, strict=True)
+        ]
+        return judge(said, self._options.max_wer_increase, share=parts.share), believe(pairs)
 
     def _timed(self, graphs: Path) -> dict[str, list[Cost]]:
         told = self._watch.telling("timing", len(SECONDS))

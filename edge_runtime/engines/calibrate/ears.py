@@ -1,27 +1,31 @@
-"""Whether and for how long a recording holds speech, by the voice detector that live audio has."""
+"""Whether, where and for how long a recording holds speech, by what live audio is heard with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from edge_runtime.audio.endpoint import Endpointer, Onset
-from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.audio.vad import VoiceDetector
-from edge_runtime.config import Listening
+from edge_runtime.config import Config
+from edge_runtime.decode.reading import Model
+from edge_runtime.decode.update import Hypothesis
 from edge_runtime.device import open_device
 from edge_runtime.engines.calibrate.room import Heard, listen
+from edge_runtime.engines.calibrate.texts import Window
+from edge_runtime.session import Options, Session
 
-_ENDPOINT_MS = 500
+_FINALS = Options(partials=False, speculate=False)
 
 
 class Ears:
     """One detector on the CPU; remembers nothing from one recording to the next."""
 
-    def __init__(self, program: Path, listening: Listening | None = None) -> None:
+    def __init__(self, program: Path, config: Config | None = None) -> None:
         """`program` is the detector's graph. Raises `DeviceError`."""
         device = open_device("cpu")
         self._detector = VoiceDetector(device.load(program), device, 1)
-        self._listening = listening or Listening()
+        self._config = config or Config()
 
     def heard(self, samples: Samples) -> Heard:
         """What the detector says of (n,) float32 samples at 16 kHz."""
@@ -29,13 +33,22 @@ class Ears:
 
     def seconds(self, samples: Samples) -> float:
         """How much speech there is."""
-        return self.heard(samples).spoken(self._listening.threshold)
+        return self.heard(samples).spoken(self._config.listening.threshold)
 
-    def opens(self, samples: Samples) -> bool:
-        """Whether a live session would begin a turn: without one nothing is decoded."""
-        endpointer = Endpointer(self._listening, _ENDPOINT_MS)
-        return any(
-            isinstance(said, Onset)
-            for probability in self.heard(samples).probabilities
-            for said in endpointer.heard(float(probability))
-        )
+    def windows(self, samples: Samples, model: Model) -> tuple[Window, ...]:
+        """What a session has `model` decode of (n,) samples for its finals, in order."""
+        session = Session("calibrate", model, self._config, _FINALS, Ring(max(len(samples), 1)))
+        session.feed(samples)
+        found: list[Window] = []
+        for probability in self.heard(samples).probabilities:
+            session.heard(float(probability))
+            found += _due(session)
+        session.stop()
+        return (*found, *_due(session))
+
+
+def _due(session: Session) -> Iterator[Window]:
+    """The windows of finals that are due; nothing is decoded."""
+    while (update := session.take()) is not None:
+        yield update.start, update.end
+        session.accept(Hypothesis(update, (), (), (), (), True, 0))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from edge_runtime.audio.ring import Samples
 from edge_runtime.engines.calibrate.clips import Clip, Clips
 from edge_runtime.engines.calibrate.ears import Ears
 from edge_runtime.engines.calibrate.split import Split, split
-from edge_runtime.engines.calibrate.texts import SILENT, Text, Writer
+from edge_runtime.engines.calibrate.texts import Text, Writer
 from edge_runtime.engines.calibrate.transcripts import doubtful
 from edge_runtime.engines.calibrate.work import Work
 
@@ -33,6 +34,17 @@ class Material:
         """Samples of the longest clip."""
         return max(len(clip.samples) for clip in self.clips)
 
+    def said(self, clip: Clip) -> Iterator[tuple[Samples, tuple[int, ...]]]:
+        """The samples of each turn of a clip, and the unquantised model's tokens of it.
+
+        A clip in which nobody speaks comes whole, without any: a detector may be deceived.
+        """
+        turns = self.texts[clip.name].turns
+        if not turns:
+            yield clip.samples, ()
+        for turn in turns:
+            yield clip.samples[slice(*turn.window)], turn.tokens
+
 
 def gather(
     clips: Clips,
@@ -50,7 +62,7 @@ def gather(
     samples = {clip.name: clip.samples for clip in clips}
 
     def write(name: str) -> Text:
-        return writer(samples[name]) if ears.opens(samples[name]) else SILENT
+        return writer.text(samples[name], ears.windows(samples[name], writer.model))
 
     texts = work.each("texts.json", Text, samples, write, told)
     given = {clip.name: clip.transcript for clip in clips if clip.transcript}

@@ -15,7 +15,7 @@ from edge_runtime.engines.calibrate.material import Material, spread
 from edge_runtime.engines.calibrate.options import Options
 from edge_runtime.engines.calibrate.scheme import Product, Scheme
 from edge_runtime.engines.calibrate.search import Ranked, Search, Tried
-from edge_runtime.engines.calibrate.texts import SILENT, Text, Writer
+from edge_runtime.engines.calibrate.texts import Text, Writer
 from edge_runtime.engines.calibrate.trial import Spoken, Trial
 from edge_runtime.engines.calibrate.watch import Watch
 from edge_runtime.engines.calibrate.work import Work
@@ -100,11 +100,10 @@ class Mixer:
 
 
 def texts(graphs: Path, material: Material, clips: Sequence[Clip]) -> dict[str, Text]:
-    """What graphs write of clips, by name: nothing where the unquantised model was not asked."""
+    """What graphs write of clips, by name: of the turns that the unquantised model wrote."""
     writer = Writer(graphs, material.longest)
     return {
-        clip.name: writer(clip.samples) if material.texts[clip.name].opened else SILENT
-        for clip in clips
+        clip.name: writer.text(clip.samples, material.texts[clip.name].windows) for clip in clips
     }
 
 
@@ -123,8 +122,8 @@ def outcomes(material: Material, clips: Sequence[Clip], written: dict[str, Text]
 
 
 def _spoken(material: Material) -> list[Spoken]:
-    """Clips with text, those that are far apart first."""
-    said = [clip for clip in material.parts.ranges if material.texts[clip.name].tokens]
+    """Turns with text, those of clips that are far apart first."""
+    said = [clip for clip in material.parts.ranges if material.texts[clip.name].text]
     if not said:
         raise CalibrationError(
             "the unquantised model writes nothing of the recordings that ranges come from",
@@ -132,4 +131,5 @@ def _spoken(material: Material) -> list[Spoken]:
         )
     few = spread(said, HEARD)
     mixed = [clip for first in range(3) for clip in few[first::3]]
-    return [Spoken(clip.samples, material.texts[clip.name].tokens) for clip in mixed]
+    turns = [turn for clip in mixed for turn in material.said(clip)]
+    return [Spoken(samples, tokens) for samples, tokens in turns if tokens]

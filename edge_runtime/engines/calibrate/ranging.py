@@ -162,7 +162,8 @@ class Ranger:
         return choose(observed.histograms, error)
 
     def _observe(self, clip: Clip, seen: Seen) -> None:
-        self._observer(clip.samples, self._material.texts[clip.name].tokens, seen)
+        for samples, tokens in self._material.said(clip):
+            self._observer(samples, tokens, seen)
 
 
 def _better(plain: float | None, smooth: float | None, *, free: bool) -> bool:

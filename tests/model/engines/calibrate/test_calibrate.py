@@ -53,8 +53,8 @@ def recordings(tmp_path) -> Path:
 def test_it_is_a_quarter_as_large_and_writes_the_same(
     recipe, copy, recordings, monkeypatch
 ) -> None:
-    # two clips rank the groups as well as a dozen do, in a minute less
-    monkeypatch.setattr(search, "FEW", 1)
+    # the turns of two clips rank the groups as well as a dozen's do, in a minute less
+    monkeypatch.setattr(search, "FEW", 2)
     monkeypatch.setattr(mix, "HEARD", 2)
     result = calibrate(recipe, copy, Options(recordings, max_wer_increase=5.0, least=0.5))
     assert result.report.passed
