@@ -20,10 +20,10 @@ from precisions.forms import ROWS
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a line a row, write the file; 1 where that fails."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    what = given.pop(0) if given and given[0] in ("exits", "tensorrt") else "compare"
+    what = given.pop(0) if given and given[0] in _OTHERS else "compare"
     options = _parser(what).parse_args(given)
     try:
-        rows = {"compare": _compare, "exits": _exits, "tensorrt": _tensorrt}[what](options)
+        rows = {"compare": _compare, **_OTHERS}[what](options)
     except EdgeRuntimeError as error:
         print(error, file=sys.stderr)
         return 1
@@ -47,10 +47,19 @@ def _parser(what: str) -> argparse.ArgumentParser:
         return parser
     parser.add_argument("--exclude", type=Path, help="clips to leave out, one a line")
     parser.add_argument("--variant", type=Path, help="the folder of a calibrated model")
+    if what == "streamed":
+        parser.add_argument("--costs", type=Path, help="times as in a variant's costs.json")
+        parser.add_argument("--slower", type=float, default=1.0, help="times as long updates take")
+        return parser
     parser.add_argument("--rows", default=",".join(ROWS), help=", ".join(ROWS))
     parser.add_argument("--no-words", dest="words", action="store_false")
     parser.add_argument("--no-times", dest="times", action="store_false")
     return parser
+
+
+def _judged(options: argparse.Namespace) -> Manifest:
+    clips = read(options.manifest)
+    return clips if options.exclude is None else clips.without(_lines(options.exclude))
 
 
 def _compare(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -60,9 +69,7 @@ def _compare(options: argparse.Namespace) -> list[dict[str, Any]]:
     unknown = [row for row in wanted if row not in ROWS]
     if unknown:
         raise RecipeError(f"no row is called {unknown[0]}", f"Choose from: {', '.join(ROWS)}.")
-    clips = read(options.manifest)
-    if options.exclude is not None:
-        clips = clips.without(_lines(options.exclude))
+    clips = _judged(options)
     asked = Options(wanted, options.variant, options.quick, options.words, options.times)
     return compare(Store(), _recipe(options.model), clips, asked, _say)
 
@@ -76,10 +83,22 @@ def _exits(options: argparse.Namespace) -> list[dict[str, Any]]:
     return exits(Store(), _recipe(options.model), heard, judged, options.quick, _say)
 
 
+def _streamed(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from precisions.streamed import streamed
+
+    return streamed(
+        Store(), _recipe(options.model), _judged(options), options.variant, options.quick,
+        options.costs, options.slower, _say,
+    )  # fmt: skip
+
+
 def _tensorrt(options: argparse.Namespace) -> list[dict[str, Any]]:
     from precisions.tensorrt import built
 
     return built(Store(), _recipe(options.model), _say)
+
+
+_OTHERS = {"exits": _exits, "streamed": _streamed, "tensorrt": _tensorrt}
 
 
 def _recipe(name: str) -> MoonshineRecipe:

@@ -10,11 +10,17 @@ from precisions import tensorrt
 from precisions.exits import Lens, Model, _decoded, _fitted, _threshold
 from precisions.forms import FLOAT, Forms
 from precisions.main import main
+from precisions.streamed import Clock, _row, play
 from precisions.tensorrt import built
 from precisions.timing import times
 
+from edge_runtime.bench.take import Arrival, Take
+from edge_runtime.decode.update import Cost as Spent
+from edge_runtime.decode.update import Hypothesis, Purpose, Update
+from edge_runtime.engines.calibrate.costs import Cost
 from edge_runtime.engines.calibrate.texts import Writer
 from edge_runtime.errors import ModelMissing
+from edge_runtime.events import Final, Partial
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +102,62 @@ def test_the_threshold_lets_no_more_differ_than_is_allowed(model, sound) -> None
     assert _threshold(same, [(tokens, states)], 3, 0.0) == pytest.approx(same(states[3])[1].min())
     wrong = [token + 1 for token in tokens]
     assert _threshold(same, [(wrong, states)], 3, 0.5) == 1.0
+
+
+COSTS = [Cost(2, 20.0, 10.0, 5.0), Cost(4, 40.0, 20.0, 5.0)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "drafted", "steps", "wanted"),
+    [(2, 5, 0, 30), (3, 5, 2, 30 + 15 + 10), (3, 0, 2, 30 + 10), (1, 0, 1, 10 + 5), (9, 1, 0, 60)],
+)
+def test_an_update_takes_what_was_measured(seconds, drafted, steps, wanted) -> None:
+    update = Update("clip", 1, Purpose.PARTIAL, 0, seconds * 16000)
+    said = Hypothesis(update, (), (), (), (), True, 0, cost=Spent(drafted=drafted, steps=steps))
+    assert Clock(COSTS)(said) == pytest.approx(wanted / 1000)
+    assert Clock(COSTS, slower=2.0)(said) == pytest.approx(2 * wanted / 1000)
+
+
+def test_a_clip_is_played_in_virtual_time(made_up_store, made_up) -> None:
+    """Twice the same, whatever the machine does; who is slower is asked less often."""
+    writer = Writer(made_up_store.graphs(made_up), 20 * 16000)
+    samples = np.random.default_rng(6).normal(0, 0.2, 125 * 512).astype(np.float32)
+    speech = [0.0] * 15 + [1.0] * 60 + [0.0] * 50
+    first, count = play("clip", samples, speech, writer, Clock(COSTS))
+    assert play("clip", samples, speech, writer, Clock(COSTS)) == (first, count)
+    ends = [partial.end for _, partial in first.partials]
+    assert all(end % 0.032 < 1e-3 or end % 0.032 > 0.031 for end in ends)
+    times = [arrival.at for arrival in first.arrivals]
+    assert times == sorted(times)
+    (final,) = first.finals
+    assert final[1].end == pytest.approx(75 * 0.032, abs=0.1)
+    slower, fewer = play("clip", samples, speech, writer, Clock(COSTS, slower=30.0))
+    assert count > 2 * fewer > 0
+    assert slower.text == first.text
+
+
+def take(*segments: tuple[str, str, str | None]) -> Take:
+    """Of each segment: its last stable text, its final, and what contradicted that."""
+    arrivals = []
+    for number, (stable, text, free) in enumerate(segments, 1):
+        shown = Partial(segment=number, stable=stable, unstable="", start=0.0, end=1.0)
+        final = Final(
+            segment=number, turn=1, reason="endpoint", text=text, start=0.0, end=2.0,
+            logprob=-0.1, alternative=free,
+        )  # fmt: skip
+        arrivals.append(Arrival(1.0, shown))
+        arrivals.append(Arrival(2.0, final))
+    return Take("clip", 4.0, tuple(arrivals))
+
+
+def test_what_stable_text_costs_is_told_apart_from_what_finals_do() -> None:
+    full = [take(("one", "one red fox", None), ("", "ran home", None))]
+    ours = [take(("one", "one red box", None), ("run", "run home", "ran home"))]
+    row = _row(["one red fox ran home"], full, ours)
+    assert (row["clips"], row["words"]) == (1, 5)
+    assert (row["finals"]["wer"], row["finals"]["changed"]) == (40.0, 2)
+    assert (row["free"]["wer"], row["free"]["changed"]) == (20.0, 1)
+    assert (row["stable"], row["contradicted"]) == (40.0, 1)
 
 
 @pytest.mark.skipif(
