@@ -46,8 +46,8 @@ class Lane:
     """Preallocated buffers for one batch of updates at a time, from one thread at a time.
 
     Self-attention caches exist twice and change places at every step: one is read,
-    the other written. Everything between audio and answers stays on the device; the
-    methods enqueue, and only `stream.synchronize` waits.
+    the other written; or once, where tiles append in place. Everything between audio and
+    answers stays on the device; the methods enqueue, and only `stream.synchronize` waits.
     """
 
     def __init__(self, chain: Chain, size: Size) -> None:
@@ -69,10 +69,11 @@ class Lane:
         self.length = Mirror(device, (rows,), np.int64, "length")
         self.memory_length = device.alloc((rows,), np.int64)
         self.memory = device.alloc((layers, aligned(each * frames, itemsize)), chain.dtype)
-        self.caches = [
+        kept = [
             device.alloc((layers, aligned(rows * each * shape.past, itemsize)), chain.dtype)
-            for _ in range(2)
+            for _ in range(1 if shape.fused else 2)
         ]
+        self.caches = [kept[0], kept[-1]]
         self.hidden = [device.alloc((rows * queries * shape.width,), chain.dtype) for _ in "ab"]
         self.shares = [device.alloc((queries * frames,), np.float32) for _ in "ab"]
         self._align = Mirror(device, (queries * frames,), np.float32, "align")

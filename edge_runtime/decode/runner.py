@@ -36,8 +36,8 @@ class Runner:
     def run(self, updates: Seq[Update], audio: Seq[Audio]) -> list[Hypothesis]:
         """The greedy hypotheses of `updates`, in their order.
 
-        Raises `AudioError` for a batch or a row that is larger than the lane, `DeviceError` for
-        answers that are no numbers.
+        Raises `AudioError` for a batch or a row that is larger than the lane, or for rows of
+        different lengths where tiles hide nothing, `DeviceError` for answers that are no numbers.
         """
         found: dict[int, Hypothesis] = {}
         for done in self.rounds(updates, audio):
@@ -119,6 +119,11 @@ class Runner:
             raise AudioError(
                 f"a batch of {len(audio)} rows of {longest} samples does not fit in "
                 f"{self.size.rows} rows of {self.size.samples}{most}"
+            )
+        if lane.chain.shape.fused and longest > max(shortest, min(lengths)):
+            raise AudioError(
+                f"a batch of rows of {min(lengths)} to {longest} samples: these tiles hide nothing",
+                "Decode rows of different lengths one by one.",
             )
         lane.length.host.host[:rows] = shortest
         for row, (pieces, length) in enumerate(zip(audio, lengths, strict=True)):

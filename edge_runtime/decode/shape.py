@@ -21,7 +21,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     `audio_seconds` and `draft_tokens` are what shapes are rounded up to where few shapes
     are better than exact ones. The encoder pads audio to a multiple of `window` samples,
-    and takes `most` of them; 0 is no window, and no limit.
+    and takes `most` of them; 0 is no window, and no limit. `fused` tiles are for onnxruntime on
+    a CPU: every row fills its audio, and keys and values may be appended where they lie.
     """
 
     decoder_tiles: tuple[int, ...]
@@ -42,6 +43,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Prompt = Prompt()
     window: int = 0
     most: int = 0
+    fused: bool = False
 
     @property
     def grows(self) -> bool:

@@ -117,10 +117,10 @@ class Chain:
     def state(self, rows: int, samples: int) -> int:
         """Bytes of keys and values of so many rows of so many samples each.
 
-        Those of cross-attention, and two turns of self-attention's, of all layers.
+        Those of cross-attention, and all turns of self-attention's, of all layers.
         """
         shape = self.shape
-        frames = max(1, shape.frames(samples)) + 2 * shape.past
+        frames = max(1, shape.frames(samples)) + (1 if shape.fused else 2) * shape.past
         width = shape.heads * shape.padded_head_dim
         return 2 * shape.decoder_layers * rows * frames * width * int(self.dtype.itemsize)
 

@@ -81,6 +81,8 @@ def constants_behind(g: Rewriting, x: str, channels: int) -> list[tuple[Any, int
         return constants_behind(g, node.input[0], channels)
     if node.op_type in ("LayerNormalization", "Div") and constant == int(node.op_type != "Div"):
         return [(node, constant)]
+    if node.op_type == "Mul" and constant >= 0:
+        return [(node, constant)]
     if node.op_type == "Mul":
         found = (constants_behind(g, name, channels) for name in node.input)
         return next((places for places in found if places), [])

@@ -130,4 +130,4 @@ def save(
         onnx.save(quantised(model, scheme, spelling, found), str(out / f"{name}.onnx"))
     cpu = spelling == "unsigned"
     np.save(out / "table.npy", file_content(full.weights[TABLE], found.get(TABLE), cpu=cpu))
-    save_shape(shape(recipe), out)
+    save_shape(msgspec.structs.replace(shape(recipe), fused=cpu), out)

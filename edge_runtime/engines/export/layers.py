@@ -86,14 +86,13 @@ class Rotary:
         self._cosine, self._sine = tables
 
     def __call__(self, x: str, heads: int) -> str:
-        """(B,T,heads·padded) turned, as (B,T,heads,padded)."""
+        """(B,T,heads·padded) turned, as (B,T,heads,padded); fused as it came."""
         g, padded = self._g, self._padded
         if g.fused:
-            x = g.op(
+            return g.op(
                 "RotaryEmbedding", x, self._at, self._cosine, self._sine, domain="com.microsoft",
                 num_heads=heads, rotary_embedding_dim=self._rotary,
             )  # fmt: skip
-            return g.op("Reshape", x, g.ints(0, 0, heads, padded))
         x = g.op("Reshape", x, g.ints(0, 0, heads, padded))
         half = self._rotary // 2
         first, second, rest = g.split(x, [half, half, padded - self._rotary], axis=-1)
@@ -115,27 +114,34 @@ def _tables(
     return g.narrow(g.op("Cos", angle)), g.narrow(sine)
 
 
-class KeyMask:
-    """Hides keys from all queries of self-attention alike: `mask` (B,1,1,T) is added to scores."""
+def heads_apart(g: GraphWriter, x: str, heads: int, dim: int) -> str:
+    """(B,T,H·D) as (B,T,H,D); fused as it is: that is what attention takes there."""
+    return x if g.fused else g.op("Reshape", x, g.ints(0, 0, heads, dim))
 
-    def __init__(self, g: GraphWriter, mask: str, heads: int) -> None:
-        self._g = g
-        self._mask = mask
-        if g.fused:
-            self._keys = g.mul(mask, g.constant(np.ones((1, heads, 1, 1)), g.dtype))
-            ones = g.add(g.mul(self._keys, g.scalar(0.0)), g.scalar(1.0))
-            self._queries = g.transpose(ones, 0, 1, 3, 2)
 
-    def scores(self, q: str, k: str) -> str:
-        """The masked products (B,H,T,T) of (B,H,T,D) and (B,H,D,T).
+def self_attention(g: GraphWriter, q: str, k: str, v: str, heads: int, mask: str) -> str:
+    """The mix (B,T,H·D) of (B,T,H,D), every key but the hidden ones seen by every query.
 
-        A channel more, 1 in the queries and the mask in the keys, spares a pass over them.
-        """
-        g = self._g
-        if not g.fused:
-            return g.add(g.matmul(q, k), self._mask)
-        q = g.op("Concat", q, self._queries, axis=3)
-        return g.matmul(q, g.op("Concat", k, self._keys, axis=2))
+    `mask` (B,1,1,T) is added to the scores, if there is one. Fused there is none, and all are
+    (B,T,H·D): onnxruntime keeps scores within the processor's cache where nothing is added.
+    """
+    if g.fused:
+        return fused_attention(g, q, k, v, heads)
+    q, k, v = (g.transpose(x, 0, 2, *last) for x, *last in ((q, 1, 3), (k, 3, 1), (v, 1, 3)))
+    scores = g.matmul(q, k)
+    return attention(g, g.add(scores, mask) if mask else scores, v)[0]
+
+
+def fused_attention(g: GraphWriter, q: str, k: str, v: str, heads: int, added: str = "") -> str:
+    """The mix (B,Q,H·D) in one node, of queries (B,Q,H·D) and of keys and values.
+
+    These come as (B,T,H·D) or (B,H,T,D); `added` (B,1,Q,T) is added to the scores.
+    """
+    given = [g.wide(q), g.wide(k), g.wide(v)] + (["", "", g.wide(added)] if added else [])
+    mixed = g.op(
+        "MultiHeadAttention", *given, domain="com.microsoft", num_heads=heads, scale=1.0
+    )  # fmt: skip
+    return g.narrow(mixed)
 
 
 def attention(g: GraphWriter, scores: str, v: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto
 
 from edge_runtime.engines.export import layers
+from edge_runtime.engines.export.decoder import best_two
 from edge_runtime.engines.export.graph import GraphWriter
 
 RANDOM = np.random.default_rng(11)
@@ -144,18 +145,20 @@ def test_a_mask_hides_what_lies_behind_each_length() -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_hidden_keys_get_no_weight(fused: bool) -> None:
-    q, k, v = normal(2, 3, 5, 4), normal(2, 3, 4, 5), normal(2, 3, 5, 4)
-    lengths = np.array([5, 2])
+    """Fused there is nothing to hide, and the heads lie side by side."""
+    q, k, v = (normal(2, 5, 3, 4) for _ in range(3))
+    lengths = np.array([5, 5 if fused else 2])
 
     def build(g: GraphWriter, q: str, k: str, v: str, lengths: str) -> str:
-        mask = layers.KeyMask(g, layers.padding_mask(g, g.ints(5), lengths), 3)
-        return layers.attention(g, mask.scores(q, k), v)[0]
+        mask = "" if fused else layers.padding_mask(g, g.ints(5), lengths)
+        return layers.self_attention(g, q, k, v, 3, mask)
 
-    found = evaluate(build, q, k, v, lengths, fused=fused)
+    given = [each.reshape(2, 5, 12) for each in (q, k, v)] if fused else [q, k, v]
+    found = evaluate(build, *given, lengths, fused=fused)
     for row, length in enumerate(lengths):
-        weights = np.exp((q[row] @ k[row])[..., :length])
-        weights /= weights.sum(-1, keepdims=True)
-        expected = (weights @ v[row][:, :length]).transpose(1, 0, 2).reshape(5, 12)
+        scores = np.einsum("qhd,khd->hqk", q[row], k[row, :length])
+        weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        expected = np.einsum("hqk,khd->qhd", weights, v[row, :length]).reshape(5, 12)
         np.testing.assert_allclose(found[row], expected, atol=1e-5)
 
 
@@ -186,3 +189,21 @@ def test_constants_that_are_equal_are_stored_once(dtype: type) -> None:
     assert len(stored) == 7
     kind = TensorProto.FLOAT if dtype == np.float32 else TensorProto.FLOAT16
     assert stored["w"].data_type == kind
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("vocabulary", [100, 128, 384])
+def test_the_two_best_of_many_and_the_first_of_equals(fused: bool, vocabulary: int) -> None:
+    logits = RANDOM.integers(0, 40, (2, 9, vocabulary)).astype(np.float32)
+    logits[0, 0, [5, vocabulary - 1]] = 90, 80  # apart
+    logits[0, 1, [5, 6]] = 90, 80  # in one block
+    logits[0, 2, [7, vocabulary - 2]] = 90, 90
+
+    def build(g: GraphWriter, x: str) -> str:
+        first, second, token = best_two(g, x, vocabulary)
+        return g.op("Concat", first, second, g.cast(token, np.float32), axis=-1)
+
+    found = evaluate(build, logits, fused=fused)
+    ordered = np.sort(logits)
+    expected = [ordered[..., -1], ordered[..., -2], logits.argmax(-1)]
+    np.testing.assert_array_equal(found, np.stack(expected, -1))

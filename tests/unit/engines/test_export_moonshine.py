@@ -17,6 +17,7 @@ from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.engines.export import moonshine
 from edge_runtime.engines.recipe import MoonshineRecipe
+from edge_runtime.errors import AudioError
 
 FORBIDDEN = {"If", "Loop", "Scan", "NonZero", "IsNaN"}
 
@@ -34,7 +35,8 @@ def chain(tiny, arrays, tmp_path_factory):
         for name, write in moonshine.tiles(recipe, arrays, dtype, fused=fused).items():
             write().save(folder / f"{name}.onnx")
         np.save(folder / "table.npy", moonshine.table(arrays, dtype))
-        (folder / "shape.json").write_bytes(msgspec.json.encode(moonshine.shape(recipe)))
+        shape = msgspec.structs.replace(moonshine.shape(recipe), fused=fused)
+        (folder / "shape.json").write_bytes(msgspec.json.encode(shape))
         return Chain(OnnxDevice(lanes=1), folder)
 
     return made
@@ -62,7 +64,7 @@ def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
     assert all(len(set(hypothesis.tokens)) > 3 for hypothesis in alone)
     together = run(whole, *sounds)
     cut = [run(chain(tiles), sounds[0])[0] for tiles in ((1, 2), (1, 1, 1))]
-    fused = run(chain(fused=True), *sounds)
+    fused = [run(chain(fused=True), sound)[0] for sound in sounds]
     for found, expected in [
         *zip(together, alone, strict=True), *((each, alone[0]) for each in cut),
         *zip(fused, alone, strict=True),
@@ -72,6 +74,23 @@ def test_cuts_batches_and_padding_change_nothing(chain, sounds) -> None:
         assert found.frame_count == expected.frame_count
         np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
         np.testing.assert_allclose(found.align, expected.align, atol=1e-3)
+
+
+def test_fused_rows_fill_their_audio(chain, sounds) -> None:
+    """In a batch of one length they say what they say alone, and the cache is written in place."""
+    rows = [sounds[0], sounds[0][::-1].copy()]
+    fused = chain(fused=True)
+    for made, same in ((fused, True), (chain(), False)):
+        one, other = Lane(made, Size(2, 16_000)).caches
+        assert (one is other) == same
+    alone = [run(chain(), sound)[0] for sound in rows]
+    assert alone[0].tokens != alone[1].tokens
+    for found, expected in zip(run(fused, *rows), alone, strict=True):
+        assert found.tokens == expected.tokens
+        np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-3)
+        np.testing.assert_allclose(found.align, expected.align, atol=1e-3)
+    with pytest.raises(AudioError, match=r"rows of 3000 to 16000 samples"):
+        run(fused, *sounds)
 
 
 def test_only_fused_graphs_hold_operators_of_one_runtime(tiny, arrays) -> None:

@@ -32,14 +32,18 @@ def self_projections(
     x: str,
     rotary: layers.Rotary,
 ) -> tuple[str, str, str]:
-    """Queries (scaled), keys (both rotated) and values of self-attention, each (B,Q,H,D)."""
+    """Queries (scaled), keys (both rotated) and values of self-attention.
+
+    Each is (B,Q,H,D), fused (B,Q,H·D).
+    """
     shape = recipe.architecture
     heads, padded = shape.heads, shape.padded_head_dim
     name += "self_attn"
     packed = g.matmul(x, g.weight(qkv_weight(recipe, weights, name), name + ".qkv_proj.weight"))
     qk, v = g.split(packed, [2 * heads * padded, heads * padded], axis=-1)
-    q, k = g.split(rotary(qk, 2 * heads), [heads, heads], axis=2)
-    return q, k, g.op("Reshape", v, g.ints(0, 0, heads, padded))
+    each = heads * padded if g.fused else heads
+    q, k = g.split(rotary(qk, 2 * heads), [each, each], axis=2)
+    return q, k, layers.heads_apart(g, v, heads, padded)
 
 
 def as_heads(g: GraphWriter, x: str, heads: int, padded: int) -> str:

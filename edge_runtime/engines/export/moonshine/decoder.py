@@ -60,7 +60,6 @@ class _MoonshineTile(DecoderTile):
         name = f"model.decoder.layers.{index}."
         normed = blocks.norm(g, recipe, weights, name + "input_layernorm", x)
         q, k, v = blocks.self_projections(g, recipe, weights, name, normed, self._rotary)
-        q = g.transpose(q, 0, 2, 1, 3)
         k = self.append(f"k_{index}", k)
         v = self.append(f"v_{index}", v)
         mixed, _ = self.attended(q, k, v, self.causal)
@@ -79,8 +78,8 @@ class _MoonshineTile(DecoderTile):
         normed = blocks.norm(g, recipe, weights, name + "post_attention_layernorm", x)
         weight = blocks.query_weight(recipe, weights, name + "encoder_attn")
         q = g.matmul(normed, g.weight(weight, name + "encoder_attn.q_proj.weight"))
-        q = blocks.as_heads(g, q, shape.heads, shape.padded_head_dim)
-        mixed, peaks = self.attended(q, k, v, padding)
+        q = layers.heads_apart(g, q, shape.heads, shape.padded_head_dim)
+        mixed, peaks = self.attended(q, k, v, padding, weights=self.aligned(index))
         return g.add(
             x, blocks.output_projection(g, recipe, weights, name + "encoder_attn", mixed)
         ), peaks

@@ -19,7 +19,7 @@ def encoder(
 ) -> GraphWriter:
     """`audio` (B,N) f32, `length` (B) → `memory_k_i`, `memory_v_i` (B,H,T,D), `memory_length` (B).
 
-    `length` counts samples; N is at least as long as the longest row.
+    `length` counts samples; N is at least as long as the longest row, fused as long as each.
     """
     shape = recipe.architecture
     g = GraphWriter("encoder", dtype, fused=fused)
@@ -28,7 +28,7 @@ def encoder(
     x, frames = _front_end(g, recipe, weights, audio, length)
 
     size = g.size(x, 1)
-    mask = layers.KeyMask(g, layers.padding_mask(g, size, frames), shape.heads)
+    mask = "" if fused else layers.padding_mask(g, size, frames)
     rotary = layers.Rotary(g, g.arange(size), shape.rotary, shape.padded_head_dim, shape.theta)
     for index in range(shape.encoder_layers):
         x = _encoder_layer(g, recipe, weights, f"model.encoder.layers.{index}.", x, rotary, mask)
@@ -90,6 +90,8 @@ def _group_norm(
     The published model normalises over whatever it is given; with sums over
     the true length a padded row comes out as it would alone.
     """
+    if g.fused:
+        return _filled_norm(g, x, weight, bias, epsilon)
     x = g.wide(x)
     channels = weight.size
     inside = g.op("Less", g.arange(g.size(x, 2)), g.unsqueeze(frames, 1))
@@ -108,6 +110,18 @@ def _group_norm(
     return g.narrow(g.add(scaled, g.constant(bias.reshape(1, -1, 1))))
 
 
+def _filled_norm(
+    g: GraphWriter, x: str, weight: NDArray[np.float32], bias: NDArray[np.float32], epsilon: float
+) -> str:
+    """The same where every row fills its frames: what onnxruntime has a node for."""
+    whole = g.op("Reshape", g.wide(x), g.ints(0, 1, -1))
+    one, none = g.constant([1.0], np.float32), g.constant([0.0], np.float32)
+    whole = g.op("InstanceNormalization", whole, one, none, epsilon=epsilon)
+    normed = g.op("Reshape", whole, g.ints(0, weight.size, -1))
+    scaled = g.mul(normed, g.constant(weight.reshape(1, -1, 1)))
+    return g.narrow(g.add(scaled, g.constant(bias.reshape(1, -1, 1))))
+
+
 def _encoder_layer(
     g: GraphWriter,
     recipe: MoonshineRecipe,
@@ -115,13 +129,11 @@ def _encoder_layer(
     name: str,
     x: str,
     rotary: layers.Rotary,
-    mask: layers.KeyMask,
+    mask: str,
 ) -> str:
     normed = blocks.norm(g, recipe, weights, name + "input_layernorm", x)
     q, k, v = blocks.self_projections(g, recipe, weights, name, normed, rotary)
-    q, k = g.transpose(q, 0, 2, 1, 3), g.transpose(k, 0, 2, 3, 1)
-    v = g.transpose(v, 0, 2, 1, 3)
-    mixed, _ = layers.attention(g, mask.scores(q, k), v)
+    mixed = layers.self_attention(g, q, k, v, recipe.architecture.heads, mask)
     x = g.add(x, blocks.output_projection(g, recipe, weights, name + "self_attn", mixed))
     normed = blocks.norm(g, recipe, weights, name + "post_attention_layernorm", x)
     up = g.add(

@@ -39,9 +39,10 @@ def mlp(g: GraphWriter, recipe: WhisperRecipe, weights: Weights, name: str, x: s
 def projection(
     g: GraphWriter, recipe: WhisperRecipe, weights: Weights, name: str, parts: str, x: str
 ) -> list[str]:
-    """Queries (scaled), keys or values of the attention called `name`, each (B,T,H,D).
+    """Queries (scaled), keys or values of the attention called `name`.
 
-    `parts` are of "q", "k" and "v"; one matrix product computes all.
+    Each is (B,T,H,D), fused (B,T,H·D). `parts` are of "q", "k" and "v"; one matrix product
+    computes all.
     """
     dims = recipe.architecture
     heads, padded = dims.heads, dims.padded_head_dim
@@ -50,7 +51,7 @@ def projection(
     bias = np.concatenate([bias for _, bias in pairs])
     packed = linear(g, f"{name}.{parts}_proj", x, weight, bias)
     given = g.split(packed, [heads * padded] * len(parts), axis=-1) if parts[1:] else [packed]
-    return [g.op("Reshape", each, g.ints(0, 0, heads, padded)) for each in given]
+    return [layers.heads_apart(g, each, heads, padded) for each in given]
 
 
 def out(g: GraphWriter, recipe: WhisperRecipe, weights: Weights, name: str, x: str) -> str:

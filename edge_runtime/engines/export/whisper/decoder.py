@@ -68,11 +68,12 @@ class _WhisperTile(DecoderTile):
         q, k, v = blocks.projection(g, recipe, weights, name + "self_attn", "qkv", normed)
         k = self.append(f"k_{index}", k)
         v = self.append(f"v_{index}", v)
-        mixed, _ = self.attended(g.transpose(q, 0, 2, 1, 3), k, v, self.causal)
+        mixed, _ = self.attended(q, k, v, self.causal)
         x = g.add(x, blocks.out(g, recipe, weights, name + "self_attn", mixed))
         normed = blocks.norm(g, recipe, weights, name + "encoder_attn_layer_norm", x)
         (q,) = blocks.projection(g, recipe, weights, name + "encoder_attn", "q", normed)
-        mixed, peaks = self.attended(g.transpose(q, 0, 2, 1, 3), *self.memory(index))
+        k, v, padding = self.memory(index)
+        mixed, peaks = self.attended(q, k, v, padding, weights=self.aligned(index))
         x = g.add(x, blocks.out(g, recipe, weights, name + "encoder_attn", mixed))
         return blocks.mlp(g, recipe, weights, name, x), peaks
 

@@ -19,7 +19,8 @@ def encoder(
 ) -> GraphWriter:
     """`audio` (B,N) f32, `length` (B) → `memory_k_i`, `memory_v_i` (B,H,T,D), `memory_length` (B).
 
-    `length` counts samples; N is at least as long as the longest row. T fills the window.
+    `length` counts samples; N is at least as long as the longest row, fused as long as each. T
+    fills the window.
     """
     dims = recipe.architecture
     g = GraphWriter("encoder", dtype, fused=fused)
@@ -32,9 +33,7 @@ def encoder(
         name = f"model.encoder.layers.{index}."
         normed = blocks.norm(g, recipe, weights, name + "self_attn_layer_norm", x)
         q, k, v = blocks.projection(g, recipe, weights, name + "self_attn", "qkv", normed)
-        q, v = g.transpose(q, 0, 2, 1, 3), g.transpose(v, 0, 2, 1, 3)
-        scores = window.masked(g.matmul(q, g.transpose(k, 0, 2, 3, 1)))
-        mixed, _ = layers.attention(g, scores, v)
+        mixed = layers.self_attention(g, q, k, v, dims.heads, window.mask)
         x = g.add(x, blocks.out(g, recipe, weights, name + "self_attn", mixed))
         x = blocks.mlp(g, recipe, weights, name, x)
     x = blocks.norm(g, recipe, weights, "model.encoder.layer_norm", x)
@@ -46,8 +45,9 @@ def encoder(
 class _Window:
     """What the encoder sees of each row: all of its context, or the steps that its audio fills.
 
-    `frames` (B) are those of a row. Rows of a batch may fill fewer than the longest: what lies
-    behind is kept from their convolutions and from their attention.
+    `frames` (B) are those of a row, `mask` hides the keys behind them, where there may be some.
+    Rows of a batch may fill fewer than the longest: what lies behind is kept from their
+    convolutions and from their attention.
     """
 
     def __init__(self, g: GraphWriter, recipe: WhisperRecipe, size: str, steps: str) -> None:
@@ -56,6 +56,7 @@ class _Window:
         dims = recipe.architecture
         self._dims = dims
         self._whole = dims.context == dims.context_step
+        self.mask = ""
         if self._whole:
             self._size = g.ints(2 * dims.context)
             self.frames = g.add(g.mul(steps, g.ints(0)), g.ints(dims.context))
@@ -64,7 +65,7 @@ class _Window:
         self.frames = self._filled(steps)
         inside = g.op("Less", g.arange(self._size), g.unsqueeze(g.mul(self.frames, g.ints(2)), 1))
         self._inside = g.unsqueeze(g.narrow(g.cast(inside, np.float32)), 1)
-        self._mask = layers.padding_mask(g, g.op("Div", self._size, g.ints(2)), self.frames)
+        self.mask = layers.padding_mask(g, g.op("Div", self._size, g.ints(2)), self.frames)
 
     def convolved(self, weights: Weights, mel: str) -> str:
         """(B,T,d): two convolutions over the window, and positions."""
@@ -86,10 +87,6 @@ class _Window:
         if not self._whole:
             places = g.op("Slice", places, g.ints(0), g.op("Div", self._size, g.ints(2)), g.ints(0))
         return g.add(g.transpose(x, 0, 2, 1), places)
-
-    def masked(self, scores: str) -> str:
-        """Scores (B,H,T,T) without keys behind a row's window."""
-        return scores if self._whole else self._g.add(scores, self._mask)
 
     def _filled(self, steps: str) -> str:
         """The frames that so many steps of the spectrogram are padded to."""
