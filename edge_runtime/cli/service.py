@@ -118,10 +118,11 @@ def uninstall(
     if purge:
         gone += units.present(root, [*units.drop_ins(), units.CONFIG, units.STORE])
     for path in gone:
+        made = units.made_with_folder(path)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         _say(f"removed {path}")
-        if path.parent.name in units.EXTENDED and not any(path.parent.iterdir()):
-            path.parent.rmdir()  # not every system has these
+        if made and not any(path.parent.iterdir()):
+            path.parent.rmdir()
     if purge:
         control.remove_user(root)
     if not staged:

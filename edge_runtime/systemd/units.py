@@ -35,8 +35,8 @@ OURS = {
 WRITTEN_FOR = "/opt/edge-runtime/bin/edge-runtime"
 """The program that the units of the checkout run."""
 
-EXTENDED = ("sysusers.d", "tmpfiles.d")
-"""Folders of others' files as well as ours, made where they are missing."""
+MADE = "# Its folder was made with it, and goes with it.\n"
+"""Ends a file of ours whose folder, one of others' files as well, was missing."""
 
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 """Folders that the unit hides from the service, and such that others may not enter."""
@@ -60,8 +60,10 @@ def write(root: Path, program: Path) -> list[Path]:
             target = _under(root, place)
             if name in SETTINGS and target.exists():
                 continue
-            target.parent.mkdir(parents=True, exist_ok=True)
             text = (folder() / name).read_text(encoding="utf-8")
+            if name in OURS and (not target.parent.exists() or made_with_folder(target)):
+                text += MADE
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text.replace(WRITTEN_FOR, str(program)), encoding="utf-8")
             target.chmod(0o644)
             written.append(place)
@@ -70,6 +72,11 @@ def write(root: Path, program: Path) -> list[Path]:
             f"{error.filename} cannot be written: {error.strerror}", "Run it with sudo."
         ) from None
     return written
+
+
+def made_with_folder(target: Path) -> bool:
+    """Whether a file that is there had its folder made for it."""
+    return target.is_file() and target.read_text("utf-8", "replace").endswith(MADE)
 
 
 def present(root: Path, places: Iterable[Path]) -> list[Path]:
