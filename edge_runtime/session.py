@@ -10,6 +10,7 @@ from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.endpoint import Endpoint, Endpointer, Onset, Resumed, Silence, Verdict
 from edge_runtime.audio.quiet import quietest
 from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.audio.spoken import Spoken
 from edge_runtime.config import CAP_MS_MIN, Config
 from edge_runtime.decode.prompt import TRANSCRIBE
 from edge_runtime.decode.reading import Model, Reader
@@ -25,6 +26,14 @@ from edge_runtime.events import (
     SpeechEnd,
     SpeechStart,
 )
+
+UNSAID = 3 * RATE // 2
+"""Samples of speech behind a text's end from which on the text is taken to have left them out: a
+number in figures may take one second more than its last token looked at."""
+
+REACH = RATE // 2
+"""Samples behind a text's last mark in which the pause that ends its last word is looked for; and
+what the text must have heard at least, so that what it left out is shorter each time."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,7 @@ class Session:
         self.ring = ring
         self._listening = config.listening
         self._endpointer = Endpointer(config.listening, options.endpoint_ms)
+        self._spoken = Spoken()
         self._reader = Reader(model, config, words=options.words)
         self._segments = Segments(
             name,
@@ -73,6 +83,7 @@ class Session:
             language=options.language,
             languages=config.serving.spoken,
             task=options.task,
+            rest=self._rest,
         )
         self._turns = 0
         self._floor = 0
@@ -126,6 +137,9 @@ class Session:
     def heard(self, probability: float) -> list[Event]:
         """Take in how probable speech is in the frame that `frame` gave."""
         events: list[Event] = []
+        if probability >= self._listening.threshold:
+            self._spoken.frame(self.heard_samples)
+        self._spoken.forget(self._needed())
         for verdict in self._endpointer.heard(probability):
             events += self._turn(verdict)
         segment = self._segments.open
@@ -270,6 +284,20 @@ class Session:
         if paused is not None and last > at:
             rest.paused = paused
         return events
+
+    def _rest(self, hypothesis: Hypothesis, last: int) -> int | None:
+        """The sample in the pause behind a text that ended before all up to `last` was said.
+
+        Whisper's greedy text may end with a sentence although another one follows.
+        """
+        ending = self._reader.ending(hypothesis)
+        if ending is None:
+            return None
+        word, mark = ending
+        if self._spoken.samples(mark, last) < UNSAID or not self.ring.holds(word):
+            return None
+        at = word + quietest(self.ring.read(word, mark + REACH))
+        return at if at >= hypothesis.update.start + REACH else None
 
     def _finish(self, reason: Reason) -> list[Event]:
         """Close the open segment with all audio there is, or at its last speech if it paused."""

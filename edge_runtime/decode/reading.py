@@ -13,6 +13,7 @@ from edge_runtime.decode import align, guards
 from edge_runtime.decode.chunked.shape import ChunkShape
 from edge_runtime.decode.growing.shape import GrowingShape
 from edge_runtime.decode.prompt import TRANSCRIBE
+from edge_runtime.decode.scripts import unspaced
 from edge_runtime.decode.segment import Segment
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tokens import Span, Vocabulary
@@ -78,7 +79,7 @@ class Reader:
         seconds = (update.end - update.start) / self.model.shape.rate
         spans = self._spans(hypothesis)
         text = self.model.vocabulary.text(hypothesis.tokens)
-        if self._verdict(text, spans, hypothesis, seconds) not in _BEARABLE:
+        if self._verdict(text, spans, hypothesis) not in _BEARABLE:
             return None
         shown = segment.merger.partial(
             spans,
@@ -108,9 +109,8 @@ class Reader:
         return max(1.0, (update.end - segment.spoken) / self._first) ** 2
 
     def final(self, segment: Segment) -> Final:
-        """The final of a closed segment that has its result."""
-        hypothesis, merger = segment.result, segment.merger
-        assert hypothesis is not None
+        """The final of a closed segment that has all its parts."""
+        hypothesis, merger = segment.parts[0], segment.merger
         update = hypothesis.update
         spans = self._spans(hypothesis)
         if merger.agrees(spans):
@@ -118,10 +118,12 @@ class Reader:
         else:  # forced, and the last stable word was gone on with: "See" became "Seeing"
             tail = self.model.vocabulary.tail(hypothesis.tokens, len(merger.prefix))
             text = merger.stable + tail
-        # The audio that was decoded: the segment's own may have gone since.
-        seconds = (update.end - update.start) / self.model.shape.rate
-        rejected = self._verdict(text, spans, hypothesis, seconds)
-        sure = hypothesis.logprobs
+        rejected = self._verdict(text, spans, hypothesis)
+        parts = [hypothesis, *filter(self._believed, segment.parts[1:])]
+        for rest in parts[1:]:
+            said = self.model.vocabulary.text(rest.tokens)
+            text += said if unspaced(said[0]) else f" {said}"
+        sure = [logprob for part in parts for logprob in part.logprobs]
         return Final(
             segment=segment.number,
             turn=segment.turn,
@@ -130,11 +132,40 @@ class Reader:
             start=self._seconds(min(max(update.start, segment.spoken), segment.last)),
             end=self._seconds(segment.last),
             logprob=round(math.fsum(sure) / len(sure), 3) if sure else 0.0,
-            words=self._timed(hypothesis, spans) if self.words and not rejected else None,
+            words=self._times(parts) if self.words and not rejected else None,
             alternative=segment.alternative,
             rejected=rejected,
             language=hypothesis.language or None,
         )
+
+    def ending(self, hypothesis: Hypothesis) -> tuple[int, int] | None:
+        """Where in the audio a text that ended by itself has its last word, and its last mark.
+
+        In absolute samples; `None` for a text that is empty, cut off or not believed, and of a
+        model that hears no audio again.
+        """
+        if self.model.shape.grows or not hypothesis.ended or not self._believed(hypothesis):
+            return None
+        word = self._spans(hypothesis)[-1]
+        start, step = hypothesis.update.start, self.model.shape.frame_seconds
+        # A last token may look back to where the audio begins.
+        heard = (max(hypothesis.frames[: word.bare_last]), max(hypothesis.frames))
+        at, until = (start + round(frame * step * self.model.shape.rate) for frame in heard)
+        return at, until
+
+    def _believed(self, hypothesis: Hypothesis) -> bool:
+        """Whether it says anything, and nothing speaks against it."""
+        text, spans = self.model.vocabulary.text(hypothesis.tokens), self._spans(hypothesis)
+        return bool(text and spans) and self._verdict(text, spans, hypothesis) is None
+
+    def _times(self, parts: Sequence[Hypothesis]) -> list[Word]:
+        """The words of all parts; what a part has heard ends where the next one begins."""
+        ends = [*(self._seconds(part.update.start) for part in parts[1:]), math.inf]
+        return [
+            msgspec.structs.replace(word, start=min(word.start, end), end=min(word.end, end))
+            for part, end in zip(parts, ends, strict=True)
+            for word in self._timed(part, self._spans(part))
+        ]
 
     def _timed(self, hypothesis: Hypothesis, spans: list[Span]) -> list[Word]:
         frame = self.model.shape.frame_seconds
@@ -157,9 +188,10 @@ class Reader:
             hypothesis.tokens, hypothesis.logprobs, hypothesis.margins, hypothesis.frames
         )
 
-    def _verdict(
-        self, text: str, spans: list[Span], hypothesis: Hypothesis, seconds: float
-    ) -> str | None:
+    def _verdict(self, text: str, spans: list[Span], hypothesis: Hypothesis) -> str | None:
+        # The audio that was decoded: the segment's own may have gone since.
+        update = hypothesis.update
+        seconds = (update.end - update.start) / self.model.shape.rate
         return guards.verdict(
             text,
             spans,

@@ -17,7 +17,8 @@ class Segment:
     `end` and `reason` are set when it closes. `draft` are the newest hypothesis'
     tokens, which covered the audio up to `covered`. `paused` is the window's end
     while speech pauses and `speculation` what was decoded for such a window; `shown`
-    tells whether a partial was sent.
+    tells whether a partial was sent. `parts` are the hypotheses that the final is made of:
+    one, or more where a model stopped before all was said; `concluded` when none will follow.
     """
 
     number: int
@@ -35,7 +36,8 @@ class Segment:
     reason: Reason = "endpoint"
     forced: bool = False
     alternative: str | None = None
-    result: Hypothesis | None = None
+    parts: list[Hypothesis] = field(default_factory=list)
+    concluded: bool = False
     in_flight: bool = False
     failed: bool = False
     after: list[Event] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edge_runtime.config import Updating
@@ -32,7 +32,7 @@ class Segments:
     given to `later` follows the finals that wait at that moment.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a stream's updates are told each
         self,
         session: str,
         reader: Reader,
@@ -43,8 +43,13 @@ class Segments:
         language: str = "",
         languages: Sequence[str] = (),
         task: str = TRANSCRIBE,
+        rest: Callable[[Hypothesis, int], int | None],
     ) -> None:
-        """Where no `language` is told, it is one of `languages` that the model knows, or any."""
+        """Where no `language` is told, it is one of `languages` that the model knows, or any.
+
+        `rest` tells where audio that a hypothesis left out begins, given where its segment's
+        speech ended; `None` where it has all.
+        """
         self.open: Segment | None = None
         self.closed = False
         self.tally = Tally()
@@ -61,6 +66,7 @@ class Segments:
         self._language = language or (among[0] if len(among) == 1 else "")
         self._languages = () if self._language else among
         self._task = task
+        self._rest = rest
         self._heard = self._languages[0] if self._languages else ""
         self._pending: deque[Segment] = deque()
         self._number = 0
@@ -70,7 +76,7 @@ class Segments:
     @property
     def waiting(self) -> int:
         """Closed segments whose final is still to be decoded."""
-        return sum(segment.result is None for segment in self._pending)
+        return sum(not segment.concluded for segment in self._pending)
 
     @property
     def at_rest(self) -> bool:
@@ -210,8 +216,10 @@ class Segments:
 
     def _update(self, segment: Segment, purpose: Purpose, end: int) -> Update:
         seconds = (end - segment.start) / self._rate
-        forced = segment.merger.prefix if segment.forced else ()
+        forced = segment.merger.prefix if segment.forced and not segment.parts else ()
         spoken = self._reader.model.shape.tokens_per_second * seconds
+        # A final is in one language.
+        heard = segment.parts[0].language if segment.parts else ""
         return Update(
             session=self._session,
             segment=segment.number,
@@ -224,7 +232,7 @@ class Segments:
             align=self._reader.words and purpose is not Purpose.PARTIAL,
             # An overrun can leave less audio than the stable words had.
             limit=limit(max(spoken, len(forced))),
-            language=self._language,
+            language=self._language or heard,
             guess=self._heard,
             languages=self._languages,
             task=self._task,
@@ -323,8 +331,12 @@ class Segments:
         return [partial]
 
     def _concluded(self, segment: Segment, hypothesis: Hypothesis) -> list[Event]:
-        """A segment's last hypothesis: decoded again, once, if it takes back stable text."""
-        if not segment.forced and not self._reader.agrees(segment, hypothesis):
+        """A segment's last hypothesis: decoded again, once, if it takes back stable text.
+
+        Where it left out what was said last, that is decoded by itself: a shorter window each time.
+        """
+        agrees = bool(segment.parts) or self._reader.agrees(segment, hypothesis)
+        if not agrees and not segment.forced:
             segment.forced, segment.in_flight = True, False
             vocabulary = self._reader.model.vocabulary
             segment.alternative = vocabulary.text(hypothesis.tokens)
@@ -332,10 +344,15 @@ class Segments:
             self.tally.forced += 1
             assert segment.end is not None
             return self._gone(segment) if segment.end <= segment.start else []
-        segment.in_flight = True
-        segment.result = hypothesis
+        segment.parts.append(hypothesis)
+        rest = self._rest(hypothesis, segment.last) if agrees else None
+        if rest is not None:
+            segment.start, segment.draft = max(segment.start, rest), ()
+            segment.in_flight = segment.failed = False
+            return []
+        segment.in_flight = segment.concluded = True
         events: list[Event] = []
-        while self._pending and self._pending[0].result is not None:
+        while self._pending and self._pending[0].concluded:
             first = self._pending.popleft()
             events += [self._reader.final(first), *first.after]
         self.closed = self.closed or any(isinstance(event, Closed) for event in events)

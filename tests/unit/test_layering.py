@@ -18,7 +18,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "device.base": ("device.base",),
     "device": ("device",),
-    "audio pure": ("audio.endpoint", "audio.quiet", "audio.ring", "audio.__init__"),
+    "audio pure": ("audio.endpoint", "audio.quiet", "audio.ring", "audio.spoken", "audio.__init__"),
     "audio": ("audio",),
     "decode pure": ("decode",),
     "decode device": (

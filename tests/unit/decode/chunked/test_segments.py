@@ -20,7 +20,9 @@ def test_only_new_audio_counts_and_a_chunk_is_waited_for():
     model = Model(SHAPE, Vocabulary(["<blk>", "\u2581a", "\u2581b", "\u2581c"]))
     config = Config()
     reader = Reader(model, config, words=False)
-    segments = Segments("s", reader, config.updating, partials=True, speculate=True)
+    segments = Segments(
+        "s", reader, config.updating, partials=True, speculate=True, rest=lambda text, last: None
+    )
     segments.begin(1, 0, 6400)
     heard = 6400 + 4000
     assert segments.wants(heard, heard, silent=False) is Purpose.PARTIAL
