@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -132,4 +134,15 @@ def options(
 
 def main() -> None:
     """Run the command line; exits 0, 1 on an error, 2 on wrong usage, 130 on Ctrl-C."""
-    app(prog_name="edge-runtime")
+    try:
+        app(prog_name="edge-runtime")
+    finally:
+        settle_log()
+
+
+def settle_log() -> None:
+    """Let lines of the log that nothing takes any more, as on a full disk, change no exit code."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the interpreter's own end

@@ -203,3 +203,17 @@ def test_completion_knows_the_commands() -> None:
     said = run(_EDGE_RUNTIME_COMPLETE="complete_bash", COMP_WORDS="edge-runtime tr", COMP_CWORD="1")
     assert said.stdout.split() == ["transcribe"]
     assert said.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("then", "code"), [("pass", 120), ("from edge_runtime import cli; cli.settle_log()", 0)]
+)
+def test_a_log_that_nothing_takes_changes_no_exit_code(then: str, code: int) -> None:
+    """Python itself ends with 120 where a line is left that cannot be written."""
+    said = "import sys\ntry: print('a line', file=sys.stderr)\nexcept OSError: pass\n"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", said + then], stderr=full, env=environment, check=False
+        )
+    assert done.returncode == code
