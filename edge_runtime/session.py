@@ -137,9 +137,9 @@ class Session:
     def heard(self, probability: float) -> list[Event]:
         """Take in how probable speech is in the frame that `frame` gave."""
         events: list[Event] = []
-        if probability >= self._listening.threshold:
-            self._spoken.frame(self.heard_samples)
-        self._spoken.forget(self._needed())
+        spoken = probability >= self._listening.threshold
+        if spoken and self._spoken.frame(self.heard_samples):
+            self._spoken.forget(self._needed())
         for verdict in self._endpointer.heard(probability):
             events += self._turn(verdict)
         segment = self._segments.open

@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -186,17 +186,10 @@ class Said:
     paging: float
 
 
-def changed(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Tokens put in, left out or replaced: the edit distance."""
-    row = list(range(len(other) + 1))
-    for number, token in enumerate(one, 1):
-        before, row[0] = row[0], number
-        for place, each in enumerate(other, 1):
-            before, row[place] = (
-                row[place],
-                min(row[place] + 1, row[place - 1] + 1, before + (token != each)),
-            )
-    return row[-1]
+def changed(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens put in, left out or replaced."""
+    steps = words.align(list(map(str, one)), list(map(str, other)))
+    return sum(step.operation != "equal" for step in steps)
 
 
 def writer(ways: list[str]) -> Callable[[Clip], dict[str, Said]]:
@@ -253,9 +246,7 @@ def figures(way: str, said: list[dict[str, Any]], full: list[dict[str, Any]]) ->
     dims = recipe.architecture
     score = words.total([(each["reference"], each["text"]) for each in said])
     tokens = sum(len(each["tokens"]) for each in full)
-    other = [
-        changed(tuple(a["tokens"]), tuple(b["tokens"])) for a, b in zip(full, said, strict=True)
-    ]
+    other = [changed(a["tokens"], b["tokens"]) for a, b in zip(full, said, strict=True)]
     frames = dims.frames(12 * RATE)
     count = 2 * dims.decoder_layers * dims.width * (frames + dims.past)
     return {

@@ -11,12 +11,16 @@ class Spoken:
     def __init__(self) -> None:
         self._runs: list[tuple[int, int]] = []
 
-    def frame(self, at: int) -> None:
-        """The frame that begins at sample `at` is speech; frames come in order."""
+    def frame(self, at: int) -> bool:
+        """The frame that begins at sample `at` is speech; frames come in order.
+
+        Tells whether a run begins with it: only then is there one more to keep.
+        """
         start = at
         if self._runs and self._runs[-1][1] == at:
             start, _ = self._runs.pop()
         self._runs.append((start, at + FRAME))
+        return start == at
 
     def forget(self, before: int) -> None:
         """Nobody will ask about audio before that sample."""

@@ -169,7 +169,8 @@ class Turns:
                 self._tell(Delivered(now, batch.number, name))
                 continue
             audio = stream.session.ring.pieces(update.start, update.end)
-            update = replace(update, slot=slot)
+            if slot is not None:
+                update = replace(update, slot=slot)
             tasks.append(Task(stream, update, audio, stream.served(now)))
         if not tasks:
             self._tell(Freed(now, batch.number))
