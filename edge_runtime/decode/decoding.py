@@ -22,6 +22,9 @@ LIKELY = 3.0
 NEW = 2
 """Tokens that follow a draft more often than not."""
 
+FEW = 0.25
+"""The part of a batch's rows that may go on longer where it is called ending."""
+
 
 class Decoding:
     """One batch whose audio is encoded, until every row is done."""
@@ -50,6 +53,10 @@ class Decoding:
         self._failed: dict[int, DeviceError] = {}
         self._slots = list(range(len(updates)))
         """Which row lies where on the device."""
+        self._sent: Pass
+        self._mark: Mark
+        self.ending = False
+        """Few rows will go on behind what the device is at."""
 
     def ended(self) -> list[int]:
         """The rows that are done since the last time that this was asked."""
@@ -61,15 +68,16 @@ class Decoding:
         self._told.update(new)
         return new
 
-    def advance(self) -> Mark:
-        """One look of the host: a pass that checks guesses, or a chain of single steps.
+    def send(self) -> None:
+        """Give the device its next pass: one that checks guesses, or a chain of single steps.
 
-        Gives the mark behind its work. A batch shrinks as it goes; done rows that lie before
-        others feed their last token again.
+        A batch shrinks as it goes; done rows that lie before others feed their last token again.
         """
         lane = self._lane
+        self.ending = False
         self._close_up()
-        active = [each for each in self._lying if not each.done]
+        lying = self._lying
+        active = [each for each in lying if not each.done]
         if self.looks and lane.chains[-1] > 1:
             # A draft that was refused once is refused again too often: each time costs a look
             # and as much as two steps, of which many go with one look.
@@ -80,28 +88,28 @@ class Decoding:
         if queries == 1 and not self.looks and lane.chains[-1] > 1:
             # Empty caches have no order: chains begin in the turn that follows a check.
             self._turn = 1
-        shape = Pass(
-            rows,
-            lane.buckets.queries(queries),
-            self._frames,
-            self._turn,
-            self._steps(lane.chains_of(rows)) if queries == 1 else 1,
+        steps = self._chain(lane.chains_of(rows)) if queries == 1 else 1
+        self._sent = shape = Pass(
+            rows, lane.buckets.queries(queries), self._frames, self._turn, steps
         )
         tokens, position = lane.tokens(shape), lane.positions(shape)
         tokens[...] = 0
         position[...] = 0
-        for slot, sequence in enumerate(self._lying):
+        for slot, sequence in enumerate(lying):
             offered = sequence.feed()[:queries]
             tokens[slot, : len(offered)] = offered
             position[slot] = sequence.position
         lane.decode(shape, self._aligned)
-        mark = lane.stream.mark()
-        lane.stream.synchronize()
-        real = sum(self._deliver(shape, step) for step in range(shape.steps))
-        lane.filled("queries", shape.count * shape.steps, real)
+        self._mark = lane.stream.mark()
         self._turn = (self._turn + shape.steps) % 2
+
+    def receive(self) -> Mark:
+        """Wait for what was sent, and hand out the answers; gives the mark behind its work."""
+        lane, shape = self._lane, self._sent
+        lane.stream.synchronize()
+        lane.filled("queries", shape.count * shape.steps, self._deliver(shape))
         self.looks += 1
-        return mark
+        return self._mark
 
     @property
     def _lying(self) -> list[Sequence]:
@@ -122,7 +130,7 @@ class Decoding:
             slots[target] = slots[source]
         del slots[len(going) :]
 
-    def _steps(self, chains: Seq[int]) -> int:
+    def _chain(self, chains: Seq[int]) -> int:
         """Single tokens before the host looks: as many as it likely takes, of what there is."""
         rate = self._lane.chain.shape.rate
         likely = sorted(
@@ -138,36 +146,46 @@ class Decoding:
         # Who was looked at twice has a text that changed: a few steps too many cost less than
         # one more look.
         least = chains[:2][-1] if self.looks > 1 else chains[0]
-        return max([least, *(each for each in chains if each <= middle)])
+        steps = max([least, *(each for each in chains if each <= middle)])
+        longer = sum(each > steps for each in likely)
+        self.ending = chains[-1] > 1 and longer <= FEW * len(self._updates)
+        return steps
 
-    def _deliver(self, shape: Pass, step: int) -> int:
-        """Hand out what a step answered; how many tokens were asked about."""
+    def _deliver(self, shape: Pass) -> int:
+        """Hand out what a pass answered; how many tokens were asked about."""
+        answers, alone = self._lane.answers(shape), shape.queries == 1
+        finite = bool(np.isfinite(answers["logprob"]).all())
+        # By row: what was said to all that it was fed, or, of single tokens, at each step.
+        told = {
+            name: (each[:, :, 0].T if alone else each[0]).tolist() for name, each in answers.items()
+        }
         asked = 0
-        answers = {name: rows.tolist() for name, rows in self._lane.answers(shape, step).items()}
         for slot, row in enumerate(self._slots):
             sequence = self._sequences[row]
             if sequence.done:
                 continue
-            if step:
-                sequence.step()
-            fed = len(sequence.feed())
+            silent, fed = sequence.silent, len(sequence.feed())
+            take = sequence.follow if alone else sequence.take
+            logprobs = told["logprob"][slot]
+            taken = take(
+                told["next_token"][slot], logprobs, told["margin"][slot], told["frame"][slot]
+            )
+            fed = taken if alone else fed
             asked += fed
-            logprobs = answers["logprob"][slot][:fed]
-            if (error := numbers.refused(logprobs)) is not None:
+            if not finite and (error := numbers.refused(logprobs[:fed])) is not None:
                 self._failed[row] = error
                 sequence.done = True
-                continue
-            silent = sequence.silent
-            taken = sequence.take(
-                answers["next_token"][slot],
-                logprobs,
-                answers["margin"][slot],
-                answers["frame"][slot],
-            )
-            if self._updates[row].align:
-                attention = self._lane.align(shape, step)
-                self._rows[row].append(attention[slot, silent:taken].copy())
+            elif self._updates[row].align:
+                self._rows[row] += self._attention(shape, slot, silent, taken)
         return asked
+
+    def _attention(
+        self, shape: Pass, slot: int, silent: int, taken: int
+    ) -> list[NDArray[np.float32]]:
+        """(tokens, frames) of those that were taken, in pieces."""
+        if shape.queries > 1:
+            return [self._lane.align(shape)[slot, silent:taken].copy()]
+        return [self._lane.align(shape, step)[slot].copy() for step in range(taken)]
 
     def result(self, row: int, spent: Cost) -> Hypothesis | DeviceError:
         """What came of a row that is done."""

@@ -49,13 +49,20 @@ class Freed(msgspec.Struct, frozen=True, tag=True):
     batch: int
 
 
+class Ending(msgspec.Struct, frozen=True, tag=True):
+    """The lane of a batch will soon be free: it may be given the next one."""
+
+    at: float
+    batch: int
+
+
 class Tick(msgspec.Struct, frozen=True, tag=True):
     """Time has passed; what to do now?"""
 
     at: float
 
 
-Event = Lanes | Asked | Withdrawn | Delivered | Freed | Tick
+Event = Lanes | Asked | Withdrawn | Delivered | Ending | Freed | Tick
 
 
 class Batch(msgspec.Struct, frozen=True, tag=True):

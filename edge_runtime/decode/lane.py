@@ -35,11 +35,11 @@ Answers = dict[str, NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class _Window:
-    """The host's side of a pass: what goes in, for each turn where, what came out of each step."""
+    """The host's side of a pass: what goes in, for each turn where, what came out."""
 
     tokens: NDArray[np.int64]
     positions: list[NDArray[np.int64]]
-    answers: list[Answers]
+    answers: Answers
 
 
 class Lane:
@@ -195,9 +195,9 @@ class Lane:
         if align:
             self._align.fetch(self.stream, shape.steps * self._align_step(shape))
 
-    def answers(self, shape: Pass, step: int = 0) -> Answers:
-        """`next_token`, `frame`, `logprob`, `margin`: (rows, queries) of a step that is over."""
-        return self._window(shape).answers[step]
+    def answers(self, shape: Pass) -> Answers:
+        """`next_token`, `frame`, `logprob`, `margin`: (steps, rows, queries), once it is over."""
+        return self._window(shape).answers
 
     def align(self, shape: Pass, step: int = 0) -> NDArray[np.float32]:
         """The (rows, queries, frames) attention of a step that is over."""
@@ -214,7 +214,7 @@ class Lane:
         return window
 
     def _open(self, shape: Pass) -> _Window:
-        fed, answers = self._fed.host, self._answers.host
+        fed = self._fed.host
         size = (shape.rows, shape.queries)
         return _Window(
             fed.view(size, self._tokens_at, np.int64).host,
@@ -222,11 +222,19 @@ class Lane:
                 fed.view((shape.rows,), turn * (self._tokens_at // 2), np.int64).host
                 for turn in (0, 1)
             ],
-            [
-                {name: each.host for name, each in self._answered(answers, shape, step).items()}
-                for step in range(shape.steps)
-            ],
+            self._of_all_steps(shape),
         )
+
+    def _of_all_steps(self, shape: Pass) -> Answers:
+        """Views of each step's answers, as `_answered` has them, one behind the other."""
+        sizes = (shape.steps, shape.rows, shape.queries)
+        whole, at, found = self._answers.host.host, 0, {}
+        for name, dtype in _ANSWERS.items():
+            size = np.dtype(dtype).itemsize
+            strides = (_slot(shape.count), shape.queries * size, size)
+            found[name] = np.ndarray(sizes, dtype, whole, at, strides)
+            at += aligned(shape.count * size)
+        return found
 
     @staticmethod
     def _answered(answers: Buffer, shape: Pass, step: int) -> dict[str, Buffer]:

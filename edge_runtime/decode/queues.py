@@ -77,7 +77,8 @@ class Waiting:
 class Flight:
     """A batch on a lane: the updates that are not delivered yet, which step on.
 
-    Nobody speaks into what is not `live`; a `recalled` one ends at the next look, undelivered.
+    Nobody speaks into what is not `live`; a `recalled` one ends at the next look, undelivered. Its
+    lane may be given another one where it is `ending`.
     """
 
     number: int
@@ -85,6 +86,7 @@ class Flight:
     live: bool
     updates: dict[str, Wanted] = field(default_factory=dict)
     recalled: bool = False
+    ending: bool = False
 
     @property
     def partial(self) -> bool:
@@ -103,6 +105,11 @@ class Stepping:
 
     def __iter__(self) -> Iterator[Flight]:
         return iter(self._flights.values())
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that may not be given another batch yet."""
+        return sum(not flight.ending for flight in self)
 
     def add(self, flight: Flight) -> None:
         self._flights[flight.number] = flight

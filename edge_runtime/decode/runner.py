@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from edge_runtime.decode.costs import Costs
 from edge_runtime.decode.decoding import LIKELY, Decoding
 from edge_runtime.decode.lane import Lane
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.tiles import Chain, Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.decode.watch import Unwatched, Watch
@@ -40,8 +41,8 @@ class Runner:
         different lengths where tiles hide nothing, `DeviceError` for answers that are no numbers.
         """
         found: dict[int, Hypothesis] = {}
-        for done in self.rounds(updates, audio):
-            for row, result in done.items():
+        for each in self.rounds(updates, audio):
+            for row, result in each.done.items():
                 if isinstance(result, DeviceError):
                     raise result
                 found[row] = result
@@ -52,13 +53,16 @@ class Runner:
         updates: Seq[Update],
         audio: Seq[Audio],
         recalled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+    ) -> Iterator[Round]:
         """The same as they are done, by their row: after each look of the host those that ended.
 
-        Until all are done, or `recalled` says before a look that the rest is not wanted now. A row
-        whose answers are no numbers gives its error and leaves the others alone.
+        The first round has none: the device has begun, and the host has time. So on, until all are
+        done, or `recalled` says before a pass that the rest is not wanted now. A row whose answers
+        are no numbers gives its error and leaves the others alone.
         Raises as `run` does for a batch that is too large, and what the device raises.
         """
+        if recalled():
+            return
         lane, watch = self.lane, self.watch
         watch.begin(updates)
         order = _longest_first(updates, lane.chain.shape.rate)
@@ -70,28 +74,35 @@ class Runner:
         encoded = lane.stream.mark()
         watch.stage("draft", encoded)
         decoding = Decoding(lane, [updates[row] for row in order], self.chain.shape.frames(samples))
-        ended = drafted = began
-        left = len(updates)
-        while left and not recalled():
-            if decoding.looks:
-                watch.stage("decode", ended)
-            ended = decoding.advance()
-            if decoding.looks == 1:
-                drafted = ended
-            done = decoding.ended()
-            left -= len(done)
-            if not left:
-                watch.end(ended)
-            spent = Cost(
-                encode=encoded.since(began),
-                draft=drafted.since(encoded),
-                decode=ended.since(drafted),
-                waits=lane.stream.counters.waits - waited,
-                rows=len(updates),
-            )
-            yield {order[row]: decoding.result(row, spent) for row in done}
-        if left:  # what was staged must not change under it
-            lane.stream.synchronize()
+        decoding.send()
+        left, drafted = len(updates), None
+        try:
+            yield Round(ending=decoding.ending)
+            while left:
+                ended = decoding.receive()
+                drafted = drafted or ended
+                spent = Cost(
+                    encode=encoded.since(began),
+                    draft=drafted.since(encoded),
+                    decode=ended.since(drafted),
+                    waits=lane.stream.counters.waits - waited,
+                    rows=len(updates),
+                )
+                done = decoding.ended()
+                left -= len(done)
+                over = not left or recalled()
+                if not over:
+                    watch.stage("decode", ended)
+                    decoding.send()
+                elif not left:
+                    watch.end(ended)
+                found = {order[row]: decoding.result(row, spent) for row in done}
+                yield Round(found, ending=decoding.ending and not over)
+                if over:
+                    return
+        finally:
+            if left:  # what was staged must not change under it
+                lane.stream.synchronize()
 
     def warm(self) -> None:
         """Run the largest update there can be, and make the graphs that updates will want.

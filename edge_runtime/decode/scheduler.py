@@ -13,10 +13,12 @@ from edge_runtime.decode.journal import (
     Batch,
     Decision,
     Delivered,
+    Ending,
     Event,
     Freed,
     Lanes,
     Recall,
+    Tick,
     Wait,
     Withdrawn,
 )
@@ -53,9 +55,9 @@ class Scheduler:
     Finals before partials, then who is due earliest. The most urgent update decides what a batch
     is of; others join where their audio is about as long, where the table of costs says that this
     is cheaper than a turn of their own, and where memory is left. Prefill never waits for decode:
-    a batch steps on in its lane, rows leave it as they are done, and only a final that finds all
-    lanes at partials takes one away. Where a model keeps state, a session's next update waits for
-    the one that is at it.
+    a batch steps on in its lane, rows leave it as they are done, the lane is given the next one as
+    it comes to its end, and only a final that finds all lanes at partials takes one away. Where a
+    model keeps state, a session's next update waits for the one that is at it.
     """
 
     def __init__(
@@ -106,21 +108,29 @@ class Scheduler:
                 self._forget(event.session)
         elif isinstance(event, Delivered):
             self._delivered(event)
-        elif isinstance(event, Freed):
-            self._freed(event)
-        elif isinstance(event, Lanes):
-            if self._room <= 0:
-                self._free_since = event.at
-            self._lanes = event
-        else:
+        elif isinstance(event, Tick):
             return self._decide(event.at)
+        else:
+            self._moved(event)
         return None
 
     # -- lanes
 
     @property
     def _room(self) -> int:
-        return self._lanes.lanes - len(self.stepping)
+        return self._lanes.lanes - self.stepping.lanes
+
+    def _moved(self, event: Lanes | Ending | Freed) -> None:
+        full = self._room <= 0
+        if isinstance(event, Lanes):
+            self._lanes = event
+        elif isinstance(event, Ending):
+            if (flight := self.stepping.get(event.batch)) is not None:
+                flight.ending = True
+        else:
+            self._freed(event)
+        if full and self._room > 0:
+            self._free_since = event.at
 
     def _delivered(self, event: Delivered) -> None:
         flight = self.stepping.get(event.batch)
@@ -131,8 +141,6 @@ class Scheduler:
                 self._spared.discard(event.session)
 
     def _freed(self, event: Freed) -> None:
-        if self._room <= 0:
-            self._free_since = event.at
         flight = self.stepping.end(event.batch)
         if flight is None:
             return
@@ -230,7 +238,7 @@ class Scheduler:
 
     def _window(self, rows: list[Wanted], full: bool) -> float:
         """Nothing where it would cost and not gain: see `window`."""
-        alone = len(self.waiting) == 1 or not len(self.stepping)
+        alone = len(self.waiting) == 1 or not self.stepping.lanes
         if alone or full or rows[0].rank[0] is Purpose.FINAL:
             return 0.0
         return self.window
@@ -268,7 +276,7 @@ class Scheduler:
         given = [
             flight
             for flight in self.stepping
-            if flight.updates and flight.partial and not flight.recalled
+            if flight.updates and flight.partial and not (flight.recalled or flight.ending)
             and self._spared.isdisjoint(flight.updates)
         ]  # fmt: skip
         if not given:

@@ -141,6 +141,36 @@ class Sequence:
             self._next(refused > 0)
         return row + 1
 
+    def follow(
+        self, tokens: Seq[int], logprobs: Seq[float], margins: Seq[float], frames: Seq[int]
+    ) -> int:
+        """The decoder's best token after the newest, after that one, and so on, as after `step`.
+
+        Returns how many of these were true. It is what as many calls of `step` and `take` give.
+        """
+        if not self.position:
+            self.first = logprobs[0]
+        said = list(tokens[: self._limit - len(self.tokens)])
+        self.ended = self._end in said
+        count = said.index(self._end) if self.ended else len(said)
+        true = count + self.ended
+        self.tokens += said[:count]
+        self.logprobs += logprobs[:count]
+        self.margins += margins[:count]
+        self.frames += frames[:count]
+        self.passes += true
+        self.steps += true
+        self.produced += true
+        self.position += true
+        self.done = self.ended or len(self.tokens) >= self._limit
+        if not self.done:
+            self._draft[:0] = self._aside
+            self._aside = []
+            for token in said[:-1]:
+                self._skip(token)
+            self._next(refused=False)
+        return true
+
     def _corrected(self, mark: int, known: int) -> int:
         """Go on behind the begin mark with another one than was guessed."""
         self.position = 1
@@ -170,13 +200,19 @@ class Sequence:
         newest = self.tokens[-1]
         self._fed = [newest]
         self._offer = 0
-        ahead = self._draft[:WINDOW]
-        if newest in ahead:
-            del self._draft[: ahead.index(newest) + 1]
+        if self._skip(newest):
             self._extend(CHUNK)
         elif refused:
             self._aside = [self._draft.pop(0)]
             self._extend(GUESS)
+
+    def _skip(self, token: int) -> bool:
+        """Whether the token is soon in the draft, of which then goes on what follows it."""
+        ahead = self._draft[:WINDOW]
+        if token not in ahead:
+            return False
+        del self._draft[: ahead.index(token) + 1]
+        return True
 
     def _extend(self, most: int) -> None:
         # A forced prefix takes its rows in the first pass, before its tokens are known.

@@ -208,6 +208,7 @@ class Runtime:
         sys.setswitchinterval(TURN)
         await self._decoder.start(
             self._delivered,
+            self._ending,
             self._freed,
             self._streams.given_back,
             self._changed,
@@ -316,6 +317,10 @@ class Runtime:
     def _changed(self) -> None:
         """The lanes are others: what was given to those before is wanted again."""
         self._turns.open()
+        self._commons.dispatch()
+
+    def _ending(self, batch: Batch) -> None:
+        self._turns.ending(batch)
         self._commons.dispatch()
 
     def _freed(self, batch: Batch) -> None:

@@ -55,6 +55,7 @@ class Decoder:
         self._engine: Engine | None = None
         self._flying: dict[int, tuple[Batch, Task]] = {}
         self._working: dict[int, Batch] = {}
+        self._ending: dict[int, Batch] = {}
         self._came: deque[tuple[Engine | None, Task, Result]] = deque()
         self._moving: asyncio.Task[None] | None = None
         self._moved = 0.0
@@ -67,6 +68,7 @@ class Decoder:
     async def start(
         self,
         done: Callable[[Task, Hypothesis | EdgeRuntimeError], None],
+        ending: Callable[[Batch], None],
         freed: Callable[[Batch], None],
         back: Callable[[Task], None],
         changed: Callable[[], None],
@@ -75,13 +77,14 @@ class Decoder:
     ) -> None:
         """Make and warm the lanes.
 
-        `done` gets a task with what came of it; `freed` a batch whose lane is idle again; `back`
+        `done` gets a task with what came of it; `ending` a batch whose lane may be given another
+        one; `freed` a batch whose lane is through with it; `back`
         a task that a lost or recalled lane never finished, to be submitted anew; `changed` is
         called once there are other lanes; `wanted` says whether there is anybody to be quick for;
         `told` gets what everybody should know of a change.
         Raises what the last device raises that may be used.
         """
-        self._done, self._freed, self._back = done, freed, back
+        self._done, self._soon, self._freed, self._back = done, ending, freed, back
         self._changed, self._wanted, self._say = changed, wanted, told
         self.dead = None
         await self._open()
@@ -108,7 +111,7 @@ class Decoder:
 
     @property
     def flying(self) -> list[Batch]:
-        """The batches that lanes are at."""
+        """The batches that lanes are at, but for those that are ending."""
         return list(self._working.values())
 
     def submit(self, batch: Batch) -> None:
@@ -198,17 +201,26 @@ class Decoder:
         self._came += ((engine, task, result) for task, result in delivery.results)
         if delivery.free:
             self._free(delivery.batch)
+        elif delivery.ending:
+            self._end(delivery.batch)
         loop = asyncio.get_running_loop()
         for _ in delivery.results[1:]:
             loop.call_soon(self._take_in)
-        self._take_in()
+        if delivery.results:
+            self._take_in()
         # Last of all: nobody waits for ever where counting fails.
         if delivery.free:
             self._meter.look()
 
-    def _free(self, batch: Batch) -> None:
-        del self._working[id(batch)]
+    def _end(self, batch: Batch) -> None:
+        self._ending[id(batch)] = self._working.pop(id(batch))
         self.idle += 1
+        self._soon(batch)
+
+    def _free(self, batch: Batch) -> None:
+        if self._ending.pop(id(batch), None) is None:
+            del self._working[id(batch)]
+            self.idle += 1
         self._freed(batch)
 
     def _take_in(self) -> None:
@@ -278,8 +290,9 @@ class Decoder:
     def _empty(self, engine: Engine) -> None:
         """Let the lanes end: whatever was given to them goes back."""
         lost = [task for _, task in self._flying.values()]
-        working = list(self._working.values())
+        working = [*self._ending.values(), *self._working.values()]
         self._flying.clear()
+        self._ending.clear()
         self._working.clear()
         self._engine = None
         self.idle = 0

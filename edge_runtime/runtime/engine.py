@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -64,12 +65,14 @@ Result = Hypothesis | EdgeRuntimeError | Recalled
 class Delivery:
     """What came of some tasks of a batch; with `free`, of the last, and the lane waits for more.
 
-    A device that was found lost without a task comes with none, and an `error`.
+    An `ending` one says before that the lane soon will: what is submitted then begins at once. A
+    device that was found lost without a task comes with none, and an `error`.
     """
 
     batch: Batch | None
     results: Sequence[tuple[Task, Result]] = ()
     free: bool = False
+    ending: bool = False
     error: DeviceLost | None = None
 
 
@@ -92,6 +95,28 @@ class Proof:
     """To be given by every lane that has come through with nothing `since`."""
 
     since: Sequence[int]
+
+
+class _Last:
+    """What a lane's last batch came to, kept until the device is at the next one.
+
+    The interpreter's lock goes to whoever takes the results in, and the device would wait.
+    """
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._kept: Delivery | None = None
+
+    def __bool__(self) -> bool:
+        return self._kept is not None
+
+    def keep(self, delivery: Delivery) -> None:
+        self._kept = delivery
+
+    def tell(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._deliver(kept)
 
 
 class Engine:
@@ -145,28 +170,35 @@ class Engine:
             self._tasks.put(None)
 
     def _loop(self, lane: int, runner: AnyRunner) -> None:
-        while (batch := self._next(runner)) is not None:
+        last = _Last(self._deliver)
+        while (batch := self._next(runner, last)) is not None:
             if isinstance(batch, Proof):
                 self._prove(lane, runner, batch.since)
             else:
-                self._run(lane, runner, batch)
+                self._run(lane, runner, batch, last)
 
-    def _run(self, lane: int, runner: AnyRunner, batch: Batch) -> None:
+    def _run(self, lane: int, runner: AnyRunner, batch: Batch, last: _Last) -> None:
         """Deliver each look's rows at once, those that are left when something fails with it."""
         began = time.perf_counter()
         left = dict(enumerate(batch.tasks))
         failed: Result = RECALLED
+        ending = False
         try:
             updates = [task.update for task in batch.tasks]
             audio = [task.audio for task in batch.tasks]
-            for done in runner.rounds(updates, audio, lambda: batch.recalled):
+            for each in runner.rounds(updates, audio, lambda: batch.recalled):
+                last.tell()
                 results = [
                     (task := left.pop(row), _after(result, began - task.wanted))
-                    for row, result in done.items()
+                    for row, result in each.done.items()
                 ]
-                if results:
-                    self._deliver(Delivery(batch, results, free=not left))
                 self._through[lane] += not left
+                told = Delivery(batch, results, free=not left, ending=each.ending and not ending)
+                if ending and not left:
+                    last.keep(told)
+                elif results or told.ending:
+                    self._deliver(told)
+                ending |= each.ending
         except EdgeRuntimeError as error:
             _log.error("%s failed: %s", _named(left), error)
             failed = error
@@ -174,6 +206,7 @@ class Engine:
             _log.exception("%s failed", _named(left))
             failed = DeviceError(f"an update failed: {error!r}", "Please report this.")
         if left:
+            last.tell()
             self._deliver(Delivery(batch, [(task, failed) for task in left.values()], free=True))
             self._through[lane] += 1
 
@@ -189,8 +222,18 @@ class Engine:
             _log.exception("a lane that should prove that it works failed")
         self._through[lane] += 1
 
-    def _next(self, runner: AnyRunner) -> Batch | Proof | None:
-        """The next batch; silence is decoded while there is none, where that is asked for."""
+    def _next(self, runner: AnyRunner, last: _Last) -> Batch | Proof | None:
+        """The next batch; silence is decoded while there is none, where that is asked for.
+
+        Where there is one, the `last` is told of once the device is at it.
+        """
+        if last:
+            with contextlib.suppress(queue.Empty):
+                if isinstance(batch := self._tasks.get_nowait(), Batch):
+                    return batch
+                last.tell()
+                return batch
+            last.tell()
         rest = self._rest
         while rest is not None:
             try:

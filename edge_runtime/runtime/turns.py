@@ -12,6 +12,7 @@ from edge_runtime.decode.journal import (
     Batch,
     Decision,
     Delivered,
+    Ending,
     Event,
     Freed,
     Lanes,
@@ -122,6 +123,11 @@ class Turns:
         number = self._batches.pop(id(task), None)
         if number is not None:
             self._tell(Delivered(time.perf_counter(), number, task.update.session))
+
+    def ending(self, rows: Rows) -> None:
+        """The lane of a batch may be given another one."""
+        if rows.number in self._rows:
+            self._tell(Ending(time.perf_counter(), rows.number))
 
     def freed(self, rows: Rows) -> None:
         """The lane of a batch is idle."""

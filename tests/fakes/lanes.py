@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.shape import ModelShape
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis
@@ -77,9 +78,9 @@ class FakeRunner:
 
     def run(self, updates, audio) -> list[Hypothesis]:
         (found,) = self.rounds(updates, audio)
-        return list(found.values())
+        return list(found.done.values())
 
-    def rounds(self, updates, audio, recalled=lambda: False) -> Iterator[dict[int, Hypothesis]]:
+    def rounds(self, updates, audio, recalled=lambda: False) -> Iterator[Round]:
         device = self.chain.device
         sessions = [each.session for each in updates]
         if device.held.intersection(sessions):
@@ -98,10 +99,10 @@ class FakeRunner:
         self._fill("samples", 32_000, sum(len(piece) for piece in audio[0]))
         self._fill("queries", 16, 3)
         cost = Cost(waits=3, rows=len(updates))
-        yield {
+        yield Round({
             row: Hypothesis(each, (3, 3), (-0.05, -0.1), (5.0, 5e-4), (0, 0), True, 1, cost=cost)
             for row, each in enumerate(updates)
-        }
+        })  # fmt: skip
 
     def _fill(self, kind: str, made: int, real: int) -> None:
         before, padding = self.lane.padding[kind]

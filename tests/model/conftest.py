@@ -151,7 +151,7 @@ def _greedy(lane: Lane, samples: np.ndarray, forced: tuple[int, ...] = (), limit
         step = len(tokens) - 1
         lane.tokens(passes[step % 2])[0, 0] = tokens[-1]
         lane.decode(passes[step % 2])
-        answers = {name: rows[0, 0] for name, rows in lane.answers(passes[step % 2]).items()}
+        answers = {name: rows[0, 0, 0] for name, rows in lane.answers(passes[step % 2]).items()}
         best = int(answers["next_token"])
         tokens.append(forced[step] if step < len(forced) else best)
         margins.append(float(answers["margin"]))

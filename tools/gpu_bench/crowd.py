@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode import scheduler as room
 from edge_runtime.decode.costs import Costs
-from edge_runtime.decode.journal import Asked, Batch, Delivered, Freed, Lanes, Tick, Wait
+from edge_runtime.decode.journal import Asked, Batch, Delivered, Ending, Freed, Lanes, Tick, Wait
 from edge_runtime.decode.pages import PagePool
 from edge_runtime.decode.queues import Wanted
 from edge_runtime.decode.runner import Runner
@@ -167,8 +167,9 @@ class Crowd:
     def _take(self, delivery: Delivery, every: float) -> None:
         assert delivery.batch is not None
         now = time.perf_counter()
-        if delivery.free:
-            self._scheduler.tell(Freed(now, delivery.batch.number))
+        if delivery.free or delivery.ending:
+            happened = Freed if delivery.free else Ending
+            self._scheduler.tell(happened(now, delivery.batch.number))
             self._give(now)
         for task, result in delivery.results:
             if not isinstance(result, Hypothesis):

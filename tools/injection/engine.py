@@ -13,12 +13,13 @@ import numpy as np
 
 from edge_runtime.audio.ring import Ring, Samples
 from edge_runtime.decode import family
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.runner import Audio, Runner
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
-from edge_runtime.errors import DeviceError, MemoryCapped
+from edge_runtime.errors import MemoryCapped
 from edge_runtime.runtime.rings import Rings
 
-Rounds = Iterator[dict[int, Hypothesis | DeviceError]]
+Rounds = Iterator[Round]
 
 KINDS = ("raises", "nan", "memory")
 
@@ -47,12 +48,12 @@ class Plan:
             digest.update(piece)
         key = digest.digest()
         if key in self._known:
-            yield {0: replace(self._known[key], update=update)}
+            yield Round({0: replace(self._known[key], update=update)})
             return
-        for done in decode:
-            if isinstance(found := done.get(0), Hypothesis):
+        for each in decode:
+            if isinstance(found := each.done.get(0), Hypothesis):
                 self._known[key] = found
-            yield done
+            yield each
 
     def doom(self, session: str, kind: str, after: int) -> None:
         """The session's update after so many others fails; -1: the first that is final."""

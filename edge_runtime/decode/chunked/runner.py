@@ -12,10 +12,11 @@ from edge_runtime.decode.chunked.job import Audio, Job
 from edge_runtime.decode.chunked.lane import ChunkLane
 from edge_runtime.decode.chunked.states import Kept
 from edge_runtime.decode.mirror import Mirror
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.decode.watch import Unwatched, Watch
-from edge_runtime.errors import AudioError, DeviceError
+from edge_runtime.errors import AudioError
 
 WARM = "warm-up"
 """The session of silence that lanes run before anybody comes."""
@@ -94,13 +95,13 @@ class ChunkRunner:
         updates: Sequence[Update],
         audio: Sequence[Audio],
         recalled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+    ) -> Iterator[Round]:
         """The same by their row, all at once: they take about as long as each other.
 
         Where they are `recalled` before they begin, none comes.
         """
         if not recalled():
-            yield dict(enumerate(self.run(updates, audio)))
+            yield Round(dict(enumerate(self.run(updates, audio))))
 
     def warm(self) -> None:
         """Run chunks and the end of a stream: what is allocated for that serves all others."""

@@ -11,12 +11,13 @@ from edge_runtime.decode import numbers
 from edge_runtime.decode.chunked.window import cut
 from edge_runtime.decode.growing.chain import GrowingChain, Grown, Memory
 from edge_runtime.decode.growing.lane import GrowingLane
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.sequence import Sequence as Decode
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.decode.watch import Unwatched, Watch
 from edge_runtime.device.base import Buffer
-from edge_runtime.errors import AudioError, DeviceError
+from edge_runtime.errors import AudioError
 
 Audio = Sequence[NDArray[np.float32]]
 
@@ -54,12 +55,12 @@ class GrowingRunner:
         updates: Sequence[Update],
         audio: Sequence[Audio],
         recalled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[dict[int, Hypothesis | DeviceError]]:
+    ) -> Iterator[Round]:
         """The same by their row as they are done, until all are, or the rest is `recalled`."""
         for row, each in enumerate(zip(updates, audio, strict=True)):
             if recalled():
                 return
-            yield {row: self._update(*each)}
+            yield Round({row: self._update(*each)})
 
     def warm(self) -> None:
         """Run a stream to its end: what is allocated for that serves all others."""

@@ -9,6 +9,7 @@ import pytest
 
 from edge_runtime.audio import RATE
 from edge_runtime.config import Computing, Config
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.update import Purpose, Update
 from edge_runtime.device.onnx import OnnxDevice
 from edge_runtime.events import Final
@@ -33,9 +34,9 @@ def test_rows_come_as_they_are_done_each_as_it_would_alone(runner, told, excused
         for row, (clip, given) in enumerate(zip(audio, fields, strict=True))
     ]
     rounds = list(runner.rounds(updates, [[clip] for clip in audio]))
-    found = {row: result for each in rounds for row, result in each.items()}
+    found = {row: result for each in rounds for row, result in each.done.items()}
     assert sorted(found) == [0, 1, 2, 3]
-    first = next(each for each in rounds if each)
+    first = next(each.done for each in rounds if each.done)
     assert 0 in first
     assert 1 not in first
     waits = [found[row].cost.waits for row in (0, 1)]
@@ -61,10 +62,11 @@ def test_a_batch_that_is_recalled_ends_at_its_next_look(runner, spoken) -> None:
     clip = spoken(CLIPS[0])
     updates = [Update("batch", row, Purpose.PARTIAL, 0, len(clip)) for row in range(2)]
     rounds = runner.rounds(updates, [[clip]] * 2, lambda: runner.lane.stream.counters is None)
-    assert next(rounds) == {}
+    assert next(rounds) == Round()
     rounds.close()
     looks = iter([False, False, True])
-    assert list(runner.rounds(updates, [[clip]] * 2, lambda: next(looks))) == [{}, {}]
+    assert list(runner.rounds(updates, [[clip]] * 2, lambda: next(looks))) == [Round()] * 3
+    assert list(runner.rounds(updates, [[clip]] * 2, lambda: True)) == []
     (after,) = runner.run(updates[:1], [[clip]])
     assert after.ended
 

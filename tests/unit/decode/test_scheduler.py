@@ -16,6 +16,7 @@ from edge_runtime.decode.journal import (
     Batch,
     Decision,
     Delivered,
+    Ending,
     Event,
     Freed,
     Lanes,
@@ -428,3 +429,48 @@ def test_a_batch_is_as_large_as_pays_where_shapes_are_rounded_up(waiting: int, b
         asks(made, f"s{number}", 0.0, seconds=12)
     (first,) = given_to(made, 0.0)
     assert len(first) == batch
+
+
+def test_a_lane_that_comes_to_its_end_is_given_the_next_batch() -> None:
+    made = scheduler(lanes=1)
+    asks(made, "one", 0.0)
+    assert given_to(made, 0.0) == [("one",)]
+    asks(made, "two", 0.1)
+    assert given_to(made, 0.1) == []
+    made.tell(Ending(0.2, 1))
+    asks(made, "three", 0.2)
+    assert given_to(made, 0.2) == [("two", "three")]
+    asks(made, "four", 0.3)
+    assert given_to(made, 0.3) == [], "one batch may wait for the lane, not two"
+    made.tell(Delivered(0.4, 1, "one"))
+    made.tell(Freed(0.4, 1))
+    assert given_to(made, 0.4) == [], "the lane is at the second by now"
+    made.tell(Ending(0.5, 2))
+    made.tell(Freed(0.5, 2))
+    assert given_to(made, 0.5) == [("four",)]
+
+
+def test_a_final_takes_the_place_of_partials_that_wait_for_a_lane() -> None:
+    """Not of those that come to their end anyway."""
+    made = scheduler(lanes=1)
+    asks(made, "one", 0.0)
+    given_to(made, 0.0)
+    made.tell(Ending(0.1, 1))
+    asks(made, "two", 0.1)
+    assert given_to(made, 0.1) == [("two",)]
+    made._took = 1.0
+    asks(made, "end", 0.2, FINAL)
+    assert made.tell(Tick(0.2)) == Recall(2)
+    assert made.tell(Tick(0.2)) is None
+
+
+def test_memory_of_a_batch_that_comes_to_its_end_is_its_own_until_then() -> None:
+    made = scheduler(pages=6, lanes=1)
+    asks(made, "one", 0.0, seconds=4)
+    given_to(made, 0.0)
+    made.tell(Ending(0.1, 1))
+    asks(made, "two", 0.1, seconds=4)
+    assert given_to(made, 0.1) == []
+    made.tell(Delivered(0.2, 1, "one"))
+    made.tell(Freed(0.2, 1))
+    assert given_to(made, 0.2) == [("two",)]

@@ -134,6 +134,38 @@ def test_any_draft_gives_the_tokens_of_a_decode_from_scratch(
         assert (sequence.accepted, sequence.bonus) == (0, 0) or (draft and told)
 
 
+@given(st.integers(0, 10**6), edits, texts, st.integers(1, 40), st.integers(1, 20))
+def test_a_chain_is_as_many_single_steps(
+    seed: int, changes: list, forced: list[int], limit: int, steps: int
+) -> None:
+    """The device goes on by itself, beyond the end too: what it says there counts for nothing."""
+    decoder = Decoder(seed)
+    draft = edited(from_scratch(decoder, forced[:6], limit).tokens, changes)
+    one, other = (Sequence((BEGIN,), END, forced[:6], draft, limit) for _ in range(2))
+    for each in (one, other):
+        answers = decoder.run(0, each.feed())
+        each.take(*(list(column) for column in zip(*answers, strict=True)))
+    while not one.done:
+        one.step()
+        (newest,) = one.feed()
+        answers = []
+        for step in range(steps):
+            fed = answers[-1][0] if step else newest
+            answers += decoder.run(one.position + step, [fed])
+        before = one.position
+        true = one.follow(*(list(column) for column in zip(*answers, strict=True)))
+        assert one.position == before + true
+        for answer in answers[:true]:
+            other.step()
+            other.take(*([each] for each in answer))
+        if one.done:
+            assert other.done
+            one._draft = other._draft  # nobody asks for it any more
+            one._aside = other._aside
+            one._fed = other._fed
+        assert vars(one) == vars(other)
+
+
 @given(texts, texts, st.integers(1, 40))
 def test_a_pass_never_needs_more_cache_rows_than_the_limit_allows(
     forced: list[int], draft: list[int], limit: int

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.update import Cost, Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError
-from edge_runtime.runtime.engine import Batch, Engine, Rest, Task
+from edge_runtime.runtime.engine import Batch, Engine, Proof, Rest, Task
 
 
 class Lane:
@@ -29,7 +30,7 @@ class Lane:
 
     def run(self, updates, audio):
         (found,) = self.rounds(updates, audio)
-        return list(found.values())
+        return list(found.done.values())
 
     def rounds(self, updates, audio, recalled=lambda: False):
         assert self.open.wait(5)
@@ -42,7 +43,7 @@ class Lane:
             raise DeviceError("out of memory", "Close something.")
         total = int(sum(piece.sum() for piece in pieces))
         cost = Cost(encode=0.5)
-        yield {0: Hypothesis(update, (total,), (0.0,), (1.0,), (0,), True, 1, cost=cost)}
+        yield Round({0: Hypothesis(update, (total,), (0.0,), (1.0,), (0,), True, 1, cost=cost)})
 
 
 @pytest.fixture
@@ -171,3 +172,75 @@ def test_a_lane_that_cannot_be_kept_warm_still_works(engine, results, caplog) ->
     running.submit(Batch(task(5)))
     assert results.get(timeout=5)[1].tokens == (12,)
     assert "kept warm no more" in caplog.text
+
+
+class Async(Lane):
+    """A lane whose device is at work while the host goes on: batches end as `open` lets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[int] = []
+
+    def rounds(self, updates, audio, recalled=lambda: False):
+        self.begun.append(updates[0].segment)
+        yield Round(ending=True)
+        yield from super().rounds(updates, audio, recalled)
+
+
+def deliveries(lane: Lane):
+    """An engine of that lane, and what it delivers."""
+    came: queue.SimpleQueue = queue.SimpleQueue()
+    running = Engine([lane], came.put)
+    running.start()
+    return running, came
+
+
+def test_a_lane_that_comes_to_its_end_asks_for_the_next_and_begins_it_first() -> None:
+    lane = Async()
+    lane.open.clear()
+    running, came = deliveries(lane)
+    one, two = Batch(task(1)), Batch(task(2))
+    running.submit(one)
+    soon = came.get(timeout=5)
+    assert (soon.batch, soon.ending, soon.free, soon.results) == (one, True, False, [])
+    running.submit(two)
+    begun_when_told = []
+    lane.open.set()
+    for _ in range(3):
+        told = came.get(timeout=5)
+        begun_when_told.append((told.batch is two, told.free, bool(told.results)))
+        if told.free and told.batch is one:
+            assert lane.begun == [1, 2], "what came of the first was told before the second began"
+    running.stop()
+    assert begun_when_told == [(False, True, True), (True, False, False), (True, True, True)]
+
+
+def test_what_came_of_the_last_batch_is_told_at_once_where_no_other_waits() -> None:
+    lane = Async()
+    running, came = deliveries(lane)
+    running.submit(Batch(task(1)))
+    assert came.get(timeout=5).ending
+    assert came.get(timeout=5).free
+    running.stop()
+
+
+@pytest.mark.parametrize("then", ["fails", "ends", "proves"])
+def test_what_came_of_a_batch_is_told_whatever_comes_next(then: str) -> None:
+    lane = Async()
+    lane.open.clear()
+    running, came = deliveries(lane)
+    running.submit(Batch(task(1)))
+    assert came.get(timeout=5).ending
+    if then == "fails":
+        lane.rounds = None  # the next one raises before it begins
+        running.submit(Batch(task(2)))
+    elif then == "proves":
+        running._tasks.put(Proof(running.through))
+    else:
+        running.dismiss()
+    lane.open.set()
+    told = came.get(timeout=5)
+    assert told.free
+    ((done, hypothesis),) = told.results
+    assert (done.update.segment, hypothesis.tokens) == (1, (4,))
+    running.stop()

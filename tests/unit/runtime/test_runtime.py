@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from edge_runtime.audio import FRAME, RATE
+from edge_runtime.decode.round import Round
 from edge_runtime.decode.tiles import Size
 from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
@@ -218,11 +219,11 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
     class Slow(FakeRunner):
         """Says a word for each ten frames of sound that it finds, when it looks at last."""
 
-        def rounds(self, updates, audio, recalled) -> Iterator[dict[int, Hypothesis]]:
-            ((said,),) = (each.values() for each in super().rounds(updates, audio))
+        def rounds(self, updates, audio, recalled) -> Iterator[Round]:
+            ((said,),) = (each.done.values() for each in super().rounds(updates, audio))
             found = sum(int(piece.sum()) for piece in audio[0]) // (10 * FRAME)
-            yield {0: replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
-                              margins=(5.0,) * found, frames=(0,) * found)}  # fmt: skip
+            yield Round({0: replace(said, tokens=(3,) * found, logprobs=(-0.05,) * found,
+                                    margins=(5.0,) * found, frames=(0,) * found)})  # fmt: skip
 
     monkeypatch.setattr(lanes, "make_runners", lanes_of(Slow))
     runtime, device = make("cpu"), devices["cpu"]
