@@ -199,6 +199,11 @@ class Session:
         return self._segments.samples(purpose, self.heard_samples)
 
     @property
+    def resumes(self) -> bool:
+        """An update that is given back loses nothing of what it came to."""
+        return self._segments.resumes
+
+    @property
     def at_rest(self) -> bool:
         """All that was fed was heard, and of that nothing is to be decoded, or is being."""
         return not self.due and self.wants is None and self._segments.at_rest
@@ -232,9 +237,12 @@ class Session:
         """
         return self._segments.lost(update, again=again)
 
-    def give_back(self, update: Update) -> list[Event]:
-        """An update was not run: it, or what takes its place by now, is wanted again."""
-        return self._segments.give_back(update)
+    def give_back(self, update: Update, draft: tuple[int, ...] = ()) -> list[Event]:
+        """An update was not run to its end: it, or what takes its place by now, is wanted again.
+
+        With the `draft`, where it has come to one.
+        """
+        return self._segments.give_back(update, draft)
 
     # -- turns and segments
 

@@ -22,8 +22,8 @@ LIKELY = 3.0
 NEW = 2
 """Tokens that follow a draft more often than not."""
 
-FEW = 0.25
-"""The part of a batch's rows that may go on longer where it is called ending."""
+FEW = 0.4
+"""The part of a batch's rows that are left where it is called ending."""
 
 
 class Decoding:
@@ -67,6 +67,10 @@ class Decoding:
         ]
         self._told.update(new)
         return new
+
+    def left(self) -> dict[int, tuple[int, ...]]:
+        """Drafts of the rows that are not done, with all that they said so far."""
+        return {row: each.draft for row, each in enumerate(self._sequences) if not each.done}
 
     def send(self) -> None:
         """Give the device its next pass: one that checks guesses, or a chain of single steps.
@@ -147,8 +151,8 @@ class Decoding:
         # one more look.
         least = chains[:2][-1] if self.looks > 1 else chains[0]
         steps = max([least, *(each for each in chains if each <= middle)])
-        longer = sum(each > steps for each in likely)
-        self.ending = chains[-1] > 1 and longer <= FEW * len(self._updates)
+        few = len(likely) <= FEW * len(self._updates) or likely[-1] <= steps
+        self.ending = chains[-1] > 1 and few
         return steps
 
     def _deliver(self, shape: Pass) -> int:

@@ -68,12 +68,14 @@ Event = Lanes | Asked | Withdrawn | Delivered | Ending | Freed | Tick
 class Batch(msgspec.Struct, frozen=True, tag=True):
     """Run the updates of these sessions together, the most urgent first.
 
-    Of a model that keeps state, each in the slot of that number.
+    Of a model that keeps state, each in the slot of that number. What is left of the batch `cut` at
+    its next look, on the lane that comes free for this one, is given back; 0 is none.
     """
 
     number: int
     sessions: tuple[str, ...]
     slots: tuple[int, ...] = ()
+    cut: int = 0
 
 
 class Recall(msgspec.Struct, frozen=True, tag=True):

@@ -15,6 +15,7 @@ class Wanted:
 
     `samples` is the audio it has by now, `since` when it began to want anything and `due` what
     orders those of one purpose, both in seconds. Nobody speaks into it where it is not `live`.
+    Where it `resumes`, what was decoded of it is not lost when it is broken off.
     """
 
     session: str
@@ -23,6 +24,7 @@ class Wanted:
     since: float
     due: float
     live: bool = True
+    resumes: bool = False
 
     @property
     def rank(self) -> tuple[int, float, float]:
@@ -78,15 +80,18 @@ class Flight:
     """A batch on a lane: the updates that are not delivered yet, which step on.
 
     Nobody speaks into what is not `live`; a `recalled` one ends at the next look, undelivered. Its
-    lane may be given another one where it is `ending`.
+    lane may be given another one where it is `ending`; where it is `cut` as well, it was, and what
+    is left of `rows` at the next look goes on in another batch.
     """
 
     number: int
     began: float
     live: bool
     updates: dict[str, Wanted] = field(default_factory=dict)
+    rows: int = 0
     recalled: bool = False
     ending: bool = False
+    cut: bool = False
 
     @property
     def partial(self) -> bool:

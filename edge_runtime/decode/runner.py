@@ -97,9 +97,11 @@ class Runner:
                 elif not left:
                     watch.end(ended)
                 found = {order[row]: decoding.result(row, spent) for row in done}
-                yield Round(found, ending=decoding.ending and not over)
                 if over:
+                    rest = {order[row]: draft for row, draft in decoding.left().items()}
+                    yield Round(found, left=rest)
                     return
+                yield Round(found, decoding.ending)
         finally:
             if left:  # what was staged must not change under it
                 lane.stream.synchronize()

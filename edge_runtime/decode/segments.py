@@ -84,6 +84,11 @@ class Segments:
         return self._flight is None and not self._pending
 
     @property
+    def resumes(self) -> bool:
+        """A decode that is broken off can go on where it was: drafts are used, in one language."""
+        return self._partials and bool(self._language or len(self._reader.model.languages) == 1)
+
+    @property
     def oldest(self) -> int | None:
         """The first sample that one of them may still read, `None` where there is no segment."""
         if self._pending:
@@ -291,11 +296,16 @@ class Segments:
         """Its audio went before it was decoded: a final is due again, of what there still is."""
         return self.give_back(update) if update.purpose is Purpose.FINAL else self.lost(update)
 
-    def give_back(self, update: Update) -> list[Event]:
-        """What `take` gave will not be decoded, through no fault of its own: it is due again."""
+    def give_back(self, update: Update, draft: tuple[int, ...] = ()) -> list[Event]:
+        """What `take` gave will not be decoded, through no fault of its own: it is due again.
+
+        With the `draft`, where the decode has come to one.
+        """
         if self.closed:
             return []
         segment = self._find(update.segment)
+        if segment is not None and draft:
+            segment.draft = draft
         if update.purpose is not Purpose.FINAL:
             self._flight = None
         # Its own final may be under way, of a window that ends where a partial's did.

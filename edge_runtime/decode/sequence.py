@@ -84,6 +84,12 @@ class Sequence:
         """Tokens of the draft that may still come."""
         return len(self._draft) + self._offer
 
+    @property
+    def draft(self) -> tuple[int, ...]:
+        """What a decode from scratch, forced as this one, could be offered now."""
+        known = len(self._fed) - self._offer
+        return (*self.tokens[self._forced :], *self._fed[known:], *self._draft)
+
     def counted(self, cost: Cost) -> Cost:
         """`cost`, and how these tokens came about."""
         return replace(

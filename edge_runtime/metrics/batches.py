@@ -46,6 +46,11 @@ class BatchMetrics:
             "Partials that were given back because a final needed their lane or their memory",
             registry=registry,
         )
+        self._deferred = Counter(
+            "edge_runtime_deferred",
+            "Updates that went on in another batch, because few were left of their own",
+            registry=registry,
+        )
 
     def batch(self, rows: int) -> None:
         """A lane was given so many."""
@@ -69,3 +74,7 @@ class BatchMetrics:
     def recalled(self, count: int) -> None:
         """So many partials were given back."""
         self._recalled.inc(count)
+
+    def deferred(self) -> None:
+        """One goes on in another batch."""
+        self._deferred.inc()

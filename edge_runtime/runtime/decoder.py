@@ -70,7 +70,7 @@ class Decoder:
         done: Callable[[Task, Hypothesis | EdgeRuntimeError], None],
         ending: Callable[[Batch], None],
         freed: Callable[[Batch], None],
-        back: Callable[[Task], None],
+        back: Callable[[Task, tuple[int, ...]], None],
         changed: Callable[[], None],
         wanted: Callable[[], bool],
         told: Callable[[str], None],
@@ -79,7 +79,8 @@ class Decoder:
 
         `done` gets a task with what came of it; `ending` a batch whose lane may be given another
         one; `freed` a batch whose lane is through with it; `back`
-        a task that a lost or recalled lane never finished, to be submitted anew; `changed` is
+        a task that a lost or recalled lane never finished, to be submitted anew, and the draft with
+        which it goes on; `changed` is
         called once there are other lanes; `wanted` says whether there is anybody to be quick for;
         `told` gets what everybody should know of a change.
         Raises what the last device raises that may be used.
@@ -230,7 +231,7 @@ class Decoder:
             return
         del self._flying[id(task)]
         if isinstance(result, Recalled):
-            self._back(task)
+            self._back(task, result.draft)
             return
         self._done(task, result)
         if isinstance(result, Hypothesis):
@@ -300,7 +301,7 @@ class Decoder:
         for batch in working:
             self._freed(batch)
         for each in lost:
-            self._back(each)
+            self._back(each, ())
 
     async def _move(self, following: Awaitable[Loaded], error: EdgeRuntimeError) -> None:
         left = self.loaded.device.name

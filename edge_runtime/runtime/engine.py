@@ -53,10 +53,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Recalled:
-    """The task was not finished: its lane was needed for something else."""
+    """The task was not finished: its lane was needed for something else.
 
+    With the `draft` it goes on where it was.
+    """
 
-RECALLED = Recalled()
+    draft: tuple[int, ...] = ()
+
 
 Result = Hypothesis | EdgeRuntimeError | Recalled
 
@@ -181,13 +184,14 @@ class Engine:
         """Deliver each look's rows at once, those that are left when something fails with it."""
         began = time.perf_counter()
         left = dict(enumerate(batch.tasks))
-        failed: Result = RECALLED
-        ending = False
+        failed: EdgeRuntimeError | None = None
+        ending, drafts = False, dict[int, tuple[int, ...]]()
         try:
             updates = [task.update for task in batch.tasks]
             audio = [task.audio for task in batch.tasks]
             for each in runner.rounds(updates, audio, lambda: batch.recalled):
                 last.tell()
+                drafts.update(each.left)
                 results = [
                     (task := left.pop(row), _after(result, began - task.wanted))
                     for row, result in each.done.items()
@@ -207,7 +211,10 @@ class Engine:
             failed = DeviceError(f"an update failed: {error!r}", "Please report this.")
         if left:
             last.tell()
-            self._deliver(Delivery(batch, [(task, failed) for task in left.values()], free=True))
+            rest: list[tuple[Task, Result]] = [
+                (task, failed or Recalled(drafts.get(row, ()))) for row, task in left.items()
+            ]
+            self._deliver(Delivery(batch, rest, free=True))
             self._through[lane] += 1
 
     def _prove(self, lane: int, runner: AnyRunner, since: Sequence[int]) -> None:

@@ -127,6 +127,11 @@ class Stream:
         self.served_at, self.wanted_at = now, None
         return wanted_at
 
+    def passed_over(self, wanted_at: float) -> None:
+        """What a lane took of it, which was wanted since then, was not served."""
+        self.wanted_at = wanted_at
+        self.served_at = min(self.served_at, wanted_at)
+
     def warn(self, error: EdgeRuntimeError) -> None:
         """Tell the reader of an error: once for each code, until `relieved`."""
         if error.code not in self._warned:

@@ -169,11 +169,12 @@ class Streams:
             self._tracer.merged(result, task.wanted, began, time.perf_counter())
         self._after(stream)
 
-    def given_back(self, task: Task) -> None:
-        """An update was not run: it is due again."""
-        self.turns.delivered(task)
+    def given_back(self, task: Task, draft: tuple[int, ...]) -> None:
+        """An update was not run to its end: it is due again, as urgent as it was."""
+        self.turns.delivered(task, back=True)
         stream: Stream = task.owner
-        stream.put(stream.session.give_back(task.update))
+        stream.passed_over(task.wanted)
+        stream.put(stream.session.give_back(task.update, draft))
         self._after(stream)
 
     def _after(self, stream: Stream) -> None:

@@ -54,6 +54,7 @@ class Turns:
         self._asked: dict[str, tuple[int, int]] = {}
         self._batches: dict[int, int] = {}
         self._rows: dict[int, Rows] = {}
+        self._cut: set[int] = set()
         self._lanes = Lanes(0.0, -1, 1, 0)
         self._looked = 0.0
         self.open()
@@ -84,6 +85,7 @@ class Turns:
         self._asked.clear()
         self._batches.clear()
         self._rows.clear()
+        self._cut.clear()
         self._lanes = Lanes(0.0, -1, 1, 0)
         for stream in self._streams.values():
             self.ask(stream)
@@ -110,7 +112,9 @@ class Turns:
         self.changed = True
         since = stream.wanted_at
         assert since is not None
-        self._tell(Asked(now, Wanted(name, wanted, samples, since, stream.served_at, stream.live)))
+        resumes = stream.session.resumes
+        ask = Wanted(name, wanted, samples, since, stream.served_at, stream.live, resumes)
+        self._tell(Asked(now, ask))
 
     def forget(self, stream: Stream) -> None:
         """It is over."""
@@ -118,9 +122,11 @@ class Turns:
         self._asked.pop(name, None)
         self._tell(Withdrawn(time.perf_counter(), name, over=True))
 
-    def delivered(self, task: Task) -> None:
-        """A row is done, or given back."""
+    def delivered(self, task: Task, *, back: bool = False) -> None:
+        """A row is done, or given `back`."""
         number = self._batches.pop(id(task), None)
+        if back and number in self._cut:
+            self._metrics.deferred()
         if number is not None:
             self._tell(Delivered(time.perf_counter(), number, task.update.session))
 
@@ -132,6 +138,7 @@ class Turns:
     def freed(self, rows: Rows) -> None:
         """The lane of a batch is idle."""
         if self._rows.pop(rows.number, None) is not None:
+            self._cut.discard(rows.number)
             self._tell(Freed(time.perf_counter(), rows.number))
 
     # -- what lanes get
@@ -166,6 +173,9 @@ class Turns:
                 return decision.until if isinstance(decision, Wait) else None
 
     def _run(self, batch: Batch, now: float) -> None:
+        if (rows := self._rows.get(batch.cut)) is not None:
+            self._cut.add(batch.cut)
+            rows.recalled = True
         tasks: list[Task] = []
         for name, slot in zip_longest(batch.sessions, batch.slots):
             self._asked.pop(name, None)

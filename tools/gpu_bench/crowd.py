@@ -8,7 +8,7 @@ import queue
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edge_runtime.audio.ring import Samples
 from edge_runtime.decode import scheduler as room
@@ -21,7 +21,7 @@ from edge_runtime.decode.scheduler import Scheduler
 from edge_runtime.decode.update import Hypothesis, Purpose, Update
 from edge_runtime.errors import DeviceError
 from edge_runtime.runtime.engine import Batch as Rows
-from edge_runtime.runtime.engine import Delivery, Engine, Task
+from edge_runtime.runtime.engine import Delivery, Engine, Recalled, Task
 from gpu_bench.timing import Times
 
 PATIENCE = 30.0
@@ -50,6 +50,8 @@ class Met:
     finals: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     took: float = 0.0
+    deferred: int = 0
+    """Times that one went on in another batch."""
     device: float = 0.0
     """Seconds that lanes worked, all together."""
     host: float = 0.0
@@ -100,6 +102,7 @@ class Crowd:
         }
         self._wants: dict[str, tuple[Work, float]] = {}
         self._numbers: dict[int, int] = {}
+        self._flying: dict[int, Rows] = {}
         self._due: list[tuple[float, str]] = []
         self._rows = rows
         self._lanes = len(runners)
@@ -145,10 +148,12 @@ class Crowd:
             self._take(self._came.get(), every)
 
     def _ask(self, name: str, since: float, now: float) -> None:
-        work = next(self._work[name])
+        self._want(name, next(self._work[name]), since, now)
+
+    def _want(self, name: str, work: Work, since: float, now: float) -> None:
         self._wants[name] = (work, since)
         samples = self._round(work.update.end - work.update.start)
-        wanted = Wanted(name, work.update.purpose, samples, since, since)
+        wanted = Wanted(name, work.update.purpose, samples, since, since, resumes=True)
         self._scheduler.tell(Asked(now, wanted))
 
     def _give(self, now: float) -> float:
@@ -162,7 +167,10 @@ class Crowd:
                 tasks.append(Task(name, work.update, work.audio, since))
             self._numbers.update((id(task), decision.number) for task in tasks)
             self.met.rows.append(len(tasks))
-            self._engine.submit(Rows(*tasks, number=decision.number))
+            if decision.cut:
+                self._flying[decision.cut].recalled = True
+            rows = self._flying[decision.number] = Rows(*tasks, number=decision.number)
+            self._engine.submit(rows)
 
     def _take(self, delivery: Delivery, every: float) -> None:
         assert delivery.batch is not None
@@ -171,10 +179,17 @@ class Crowd:
             happened = Freed if delivery.free else Ending
             self._scheduler.tell(happened(now, delivery.batch.number))
             self._give(now)
+            if delivery.free:
+                del self._flying[delivery.batch.number]
         for task, result in delivery.results:
+            self._scheduler.tell(Delivered(now, self._numbers.pop(id(task)), task.owner))
+            if isinstance(result, Recalled):
+                self.met.deferred += 1
+                update = replace(task.update, draft=result.draft)
+                self._want(task.owner, Work(update, task.audio), task.wanted, now)
+                continue
             if not isinstance(result, Hypothesis):
                 raise result if isinstance(result, DeviceError) else DeviceError(f"{result}")
-            self._scheduler.tell(Delivered(now, self._numbers.pop(id(task)), task.owner))
             self.met.latency.append(now - task.wanted)
             self.met.device += result.cost.share
             if task.update.purpose is Purpose.FINAL:

@@ -65,7 +65,10 @@ def test_a_batch_that_is_recalled_ends_at_its_next_look(runner, spoken) -> None:
     assert next(rounds) == Round()
     rounds.close()
     looks = iter([False, False, True])
-    assert list(runner.rounds(updates, [[clip]] * 2, lambda: next(looks))) == [Round()] * 3
+    *rounds, last = runner.rounds(updates, [[clip]] * 2, lambda: next(looks))
+    assert rounds == [Round()] * 2
+    (alone,) = runner.run(updates[:1], [[clip]])
+    assert last == Round(left=dict.fromkeys(range(2), alone.tokens[:2]))
     assert list(runner.rounds(updates, [[clip]] * 2, lambda: True)) == []
     (after,) = runner.run(updates[:1], [[clip]])
     assert after.ended

@@ -65,9 +65,10 @@ def scheduler(
 
 def asks(
     made: Scheduler, name: str, at: float, purpose: Purpose = PARTIAL, seconds: int = 4,
-    due: float | None = None, live: bool = True,
+    due: float | None = None, live: bool = True, resumes: bool = False,
 ) -> None:  # fmt: skip
-    wanted = Wanted(name, purpose, seconds * SECOND, at, at if due is None else due, live)
+    due = at if due is None else due
+    wanted = Wanted(name, purpose, seconds * SECOND, at, due, live, resumes)
     made.tell(Asked(at, wanted))
 
 
@@ -474,3 +475,61 @@ def test_memory_of_a_batch_that_comes_to_its_end_is_its_own_until_then() -> None
     made.tell(Delivered(0.2, 1, "one"))
     made.tell(Freed(0.2, 1))
     assert given_to(made, 0.2) == [("two",)]
+
+
+def crowded(resumes: bool = True, rows: int = 4, ending: bool = True) -> Scheduler:
+    """One lane at a batch that comes to its end, of which two rows are left; some more wait."""
+    made = scheduler(lanes=1, rows=rows)
+    for n in range(rows):
+        asks(made, f"old{n}", 0.0, resumes=resumes)
+    assert len(given_to(made, 0.0)[0]) == rows
+    for n in range(2, rows):
+        made.tell(Delivered(0.1, 1, f"old{n}"))
+    if ending:
+        made.tell(Ending(0.1, 1))
+    return made
+
+
+def test_the_last_rows_of_a_batch_make_way_for_as_many_that_wait() -> None:
+    made = crowded()
+    asks(made, "one", 0.1)
+    asks(made, "two", 0.1)
+    assert made.tell(Tick(0.2)) == Batch(2, ("one", "two"), cut=1)
+    for name in ("old0", "old1"):
+        made.tell(Delivered(0.3, 1, name))
+        asks(made, name, 0.3, due=0.0, resumes=True)
+    made.tell(Freed(0.3, 1))
+    made.tell(Ending(0.4, 2))
+    asks(made, "three", 0.4)
+    assert made.tell(Tick(0.4)) == Batch(3, ("old0", "old1", "three")), "two were no crowd"
+
+
+@pytest.mark.parametrize("reason", ["few wait", "small batch", "it would lose all", "recording"])
+def test_a_batch_is_not_cut(reason: str) -> None:
+    if reason == "recording":
+        made = scheduler(lanes=1)
+        made.tell(Lanes(0.0, 1, ROWS, 1))
+        for n in range(4):
+            asks(made, f"old{n}", 0.0, live=False, resumes=True)
+        assert len(given_to(made, 0.0)[0]) == 4
+        made.tell(Ending(0.1, 1))
+    else:
+        rows = 2 if reason == "small batch" else 4
+        made = crowded(resumes=reason != "it would lose all", rows=rows)
+    asks(made, "one", 0.1)
+    if reason != "few wait":
+        for n in range(3):
+            asks(made, f"two{n}", 0.1)
+    decision = made.tell(Tick(0.2))
+    assert isinstance(decision, Batch)
+    assert decision.cut == 0
+
+
+def test_a_cut_batch_is_no_lane_that_a_final_may_count_on() -> None:
+    made = crowded()
+    asks(made, "one", 0.1)
+    asks(made, "two", 0.1)
+    assert isinstance(made.tell(Tick(0.2)), Batch)
+    made._took = 1.0
+    asks(made, "end", 0.3, FINAL)
+    assert made.tell(Tick(0.3)) == Recall(2)

@@ -166,6 +166,27 @@ def test_a_chain_is_as_many_single_steps(
         assert vars(one) == vars(other)
 
 
+@given(st.integers(0, 10**6), edits, texts, st.integers(1, 40), st.integers(1, 5))
+def test_a_decode_that_is_broken_off_goes_on_with_its_draft(
+    seed: int, changes: list, forced: list[int], limit: int, passes: int
+) -> None:
+    decoder, forced = Decoder(seed), forced[:6]
+    slow = from_scratch(decoder, forced, limit)
+    one = Sequence((BEGIN,), END, forced, edited(slow.tokens[len(forced) :], changes), limit)
+    for _ in range(passes):
+        answers = decoder.run(one.position, one.feed())
+        one.take(*(list(column) for column in zip(*answers, strict=True)))
+        if one.done:
+            return
+    known = one.tokens[len(forced) :]
+    assert list(one.draft[: len(known)]) == known
+    decoder.cache.clear()
+    other = Sequence((BEGIN,), END, forced, one.draft, limit)
+    run(decoder, other)
+    assert other.tokens == slow.tokens
+    assert other.accepted >= len(known)
+
+
 @given(texts, texts, st.integers(1, 40))
 def test_a_pass_never_needs_more_cache_rows_than_the_limit_allows(
     forced: list[int], draft: list[int], limit: int

@@ -167,7 +167,8 @@ def _told(met: Met) -> str:
     return (
         f"{met.mean:.1f} rows a batch, {met.device / met.took:.2f} lanes at work, {met.host:.2f} "
         f"cores of the host; latency p50 "
-        f"{met.times.ms:.1f}, p99 {1e3 * met.times.at(99):.1f} ms"
+        f"{met.times.ms:.1f}, p99 {1e3 * met.times.at(99):.1f} ms; "
+        f"{100 * met.deferred / max(1, len(met.latency)):.0f} % went on in another batch"
     )
 
 
