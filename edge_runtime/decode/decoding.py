@@ -22,7 +22,7 @@ LIKELY = 3.0
 NEW = 2
 """Tokens that follow a draft more often than not."""
 
-FEW = 0.4
+FEW = 0.6
 """The part of a batch's rows that are left where it is called ending."""
 
 

@@ -270,8 +270,11 @@ class Scheduler:
     def _cut_for(self, flight: Flight) -> int:
         """The batch that comes to its end and goes on elsewhere with what is left of it, if any.
 
-        A token of few rows takes a lane nearly as long as one of many.
+        A token of few rows takes a lane nearly as long as one of many. Where a lane is idle, nobody
+        waits for that one.
         """
+        if len(self.stepping) < self._lanes.lanes:
+            return 0
         for each in self.stepping:
             many = each.rows >= MANY and len(each.updates) <= flight.rows
             if each.ending and each.live and many and not (each.cut or each.recalled):

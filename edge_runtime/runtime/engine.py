@@ -37,13 +37,15 @@ class Task:
 class Batch:
     """Tasks that a lane runs together, the rows of one batch.
 
-    Once it is `recalled`, the lane gives back at its next look what is not done by then.
+    Once it is `recalled`, the lane gives back at its next look what is not done by then; where it
+    is `cut`, that is so because few are left, which go on with others.
     """
 
     def __init__(self, *tasks: Task, number: int = 0) -> None:
         self.tasks = tasks
         self.number = number
         self.recalled = False
+        self.cut = False
 
     @property
     def live(self) -> bool:

@@ -52,9 +52,8 @@ class Turns:
         self._metrics = metrics
         self._page = page
         self._asked: dict[str, tuple[int, int]] = {}
-        self._batches: dict[int, int] = {}
+        self._batches: dict[int, Rows] = {}
         self._rows: dict[int, Rows] = {}
-        self._cut: set[int] = set()
         self._lanes = Lanes(0.0, -1, 1, 0)
         self._looked = 0.0
         self.open()
@@ -85,7 +84,6 @@ class Turns:
         self._asked.clear()
         self._batches.clear()
         self._rows.clear()
-        self._cut.clear()
         self._lanes = Lanes(0.0, -1, 1, 0)
         for stream in self._streams.values():
             self.ask(stream)
@@ -124,11 +122,12 @@ class Turns:
 
     def delivered(self, task: Task, *, back: bool = False) -> None:
         """A row is done, or given `back`."""
-        number = self._batches.pop(id(task), None)
-        if back and number in self._cut:
+        rows = self._batches.pop(id(task), None)
+        if rows is None:
+            return
+        if back and rows.cut:
             self._metrics.deferred()
-        if number is not None:
-            self._tell(Delivered(time.perf_counter(), number, task.update.session))
+        self._tell(Delivered(time.perf_counter(), rows.number, task.update.session))
 
     def ending(self, rows: Rows) -> None:
         """The lane of a batch may be given another one."""
@@ -138,7 +137,6 @@ class Turns:
     def freed(self, rows: Rows) -> None:
         """The lane of a batch is idle."""
         if self._rows.pop(rows.number, None) is not None:
-            self._cut.discard(rows.number)
             self._tell(Freed(time.perf_counter(), rows.number))
 
     # -- what lanes get
@@ -174,8 +172,7 @@ class Turns:
 
     def _run(self, batch: Batch, now: float) -> None:
         if (rows := self._rows.get(batch.cut)) is not None:
-            self._cut.add(batch.cut)
-            rows.recalled = True
+            rows.recalled = rows.cut = True
         tasks: list[Task] = []
         for name, slot in zip_longest(batch.sessions, batch.slots):
             self._asked.pop(name, None)
@@ -192,7 +189,7 @@ class Turns:
             self._tell(Freed(now, batch.number))
             return
         rows = Rows(*tasks, number=batch.number)
-        self._batches.update((id(task), batch.number) for task in tasks)
+        self._batches.update((id(task), rows) for task in tasks)
         self._rows[batch.number] = rows
         self._metrics.batch(len(tasks))
         self._decoder.submit(rows)

@@ -533,3 +533,11 @@ def test_a_cut_batch_is_no_lane_that_a_final_may_count_on() -> None:
     made._took = 1.0
     asks(made, "end", 0.3, FINAL)
     assert made.tell(Tick(0.3)) == Recall(2)
+
+
+def test_a_batch_is_not_cut_where_another_lane_is_idle() -> None:
+    made = crowded()
+    made.tell(Lanes(0.1, 2, 4, 2))
+    asks(made, "one", 0.1)
+    asks(made, "two", 0.1)
+    assert made.tell(Tick(0.2)) == Batch(2, ("one", "two"))

@@ -18,7 +18,7 @@ from edge_runtime.decode.update import Hypothesis
 from edge_runtime.errors import AudioError, DeviceError, EdgeRuntimeError
 from edge_runtime.events import Closed, Final, Overrun, Partial, SpeechEnd
 from edge_runtime.events import Warning as WarningEvent
-from edge_runtime.runtime import Options, Runtime, Stream, lanes
+from edge_runtime.runtime import Options, Runtime, Stream, hearing, lanes
 from tests.fakes.lanes import FakeRunner, lanes_of
 from tests.waiting import until
 
@@ -252,3 +252,27 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
     partials = {(e.start, e.stable + e.unstable) for e in events if isinstance(e, Partial)}
     assert partials == ({(begin, "a")} if purpose == "partial" else set())
     assert [(e.start, e.text) for e in events if isinstance(e, Final)] == [(begin, "a")]
+
+
+@pytest.mark.parametrize(("streams", "waits"), [(1, False), (12, True)])
+async def test_frames_are_judged_at_once_for_few_and_together_for_many(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, streams: int, waits: bool
+) -> None:
+    real, waited = asyncio.sleep, []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(hearing, "EACH", hearing.SHORT if streams == 1 else 1.0)
+    monkeypatch.setattr(hearing, "WAIT", 5.0)
+    async with runtime.serving():
+        monkeypatch.setattr(hearing.asyncio, "sleep", sleep)
+        some = [runtime.open() for _ in range(streams)]
+        for stream in some:
+            stream.offer(sound(2, 0.0))
+        while any(stream.session.due for stream in some):
+            await real(0.001)
+        await real(0.01)
+    assert bool(waited) == waits
+    assert all(0.001 < seconds <= 5.0 for seconds in waited)
