@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -267,7 +268,7 @@ async def test_frames_are_judged_at_once_for_few_and_together_for_many(
     monkeypatch.setattr(hearing, "EACH", hearing.SHORT if streams == 1 else 1.0)
     monkeypatch.setattr(hearing, "WAIT", 5.0)
     async with runtime.serving():
-        monkeypatch.setattr(hearing.asyncio, "sleep", sleep)
+        monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": sleep}))
         some = [runtime.open() for _ in range(streams)]
         for stream in some:
             stream.offer(sound(2, 0.0))
