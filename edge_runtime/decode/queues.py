@@ -14,7 +14,7 @@ class Wanted:
     """An update that a session wants: to be encoded and checked, then to be stepped.
 
     `samples` is the audio it has by now, `since` when it began to want anything and `due` what
-    orders those of one purpose, both in seconds. Nobody speaks into it where it is not `live`.
+    orders partials, both in seconds. Nobody speaks into it where it is not `live`.
     Where it `resumes`, what was decoded of it is not lost when it is broken off.
     """
 
@@ -28,8 +28,10 @@ class Wanted:
 
     @property
     def rank(self) -> tuple[int, float, float]:
-        """Lower goes first: finals, then who is due earliest. A recording waits like a partial."""
-        return (self.purpose if self.live else Purpose.PARTIAL, self.due, self.since)
+        """Lower goes first: finals and then guesses, in the order of their endpoints, which is that
+        in which they came; then who is due earliest. A recording waits like a partial."""
+        purpose = self.purpose if self.live else Purpose.PARTIAL
+        return (purpose, self.due if purpose is Purpose.PARTIAL else self.since, self.since)
 
 
 class Waiting:

@@ -90,6 +90,14 @@ def ends(made: Scheduler, number: int, at: float) -> None:
     made.check_integrity()
 
 
+def test_guesses_go_as_they_came_whoever_was_served_last() -> None:
+    made = scheduler(rows=1, lanes=1)
+    asks(made, "second", 1.1, SPECULATIVE, due=0.1)
+    asks(made, "first", 1.0, SPECULATIVE, due=0.9)
+    asks(made, "partial", 0.5, due=0.0)
+    assert [each.session for each in made.waiting] == ["first", "second", "partial"]
+
+
 def test_finals_go_first_then_who_is_due_earliest() -> None:
     made = scheduler(rows=1, lanes=1)
     asks(made, "late", 1.0, due=0.9)

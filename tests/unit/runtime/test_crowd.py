@@ -17,6 +17,7 @@ from edge_runtime.runtime import Options, crowd, hearing
 from edge_runtime.runtime.ladder import STEPS
 from tests.waiting import until
 
+NONE = next(level for level, step in enumerate(STEPS) if math.isinf(step.hop))
 SPOKEN = np.full(40 * FRAME, 1.0, np.float32)
 SPEAKS = Options(speculate=False)  # what is decoded early in a pause is shown, too
 SILENCE = np.zeros(30 * FRAME, np.float32)
@@ -70,17 +71,17 @@ async def test_partials_come_back_in_the_same_segment(make, clock) -> None:
         stream = runtime.open(SPEAKS)
         ladder = runtime._crowd._ladder
         ladder.spent(clock[0], 0.001, partial=True)
-        ladder.level = 3
+        ladder.level = NONE
         clock[0] += 1
         runtime._settle((), 0.0)
         await stream.feed(SPOKEN)
         clock[0] += 1
         runtime._settle((), 0.0)
         assert not [event for event in stream._events if isinstance(event, Partial)]
-        for _ in range(4):  # from no partials to all of them
+        for _ in range(2 * NONE):  # from no partials to all of them
             clock[0] += 20
             runtime._settle((), 0.0)
-        assert ladder.level < 3
+        assert ladder.level < NONE
         clock[0] += 20
         await stream.feed(SPOKEN)
         await stream.feed(SILENCE)

@@ -26,7 +26,8 @@ def test_what_is_asked_is_partials_of_speakers_and_finals_of_late() -> None:
     made = ladder(finals=0.5)
     assert made.demand(0.0, 0, 3) == pytest.approx(0.5 + 3 * COST / 0.5)
     assert made.demand(0.0, 1, 3) == pytest.approx(0.5 + 3 * COST / 1.0)
-    assert made.demand(0.0, 3, 3) == made.finals(0.0) == 0.5
+    assert made.demand(0.0, 4, 3) == pytest.approx(0.5 + 3 * COST / 8.0)
+    assert made.demand(0.0, 5, 3) == made.finals(0.0) == 0.5
     assert made.finals(MEMORY) == pytest.approx(0.5 / math.e)
 
 
@@ -66,6 +67,16 @@ def test_it_climbs_a_step_a_second_until_it_fits() -> None:
         if made.look(1 + tenth / 10, speakers, lanes=2)
     ]
     assert seen == [(0.0, 1), (RISE, 2)]
+
+
+def test_partials_go_only_where_a_sixteenth_of_them_is_too_much() -> None:
+    """On the way there they make finals cheaper: what a draft has need not be said again."""
+    assert [step.hop for step in STEPS] == [1, 2, 4, 8, 16, math.inf, math.inf]
+    made = ladder()
+    for second in range(1, 20):
+        made.look(second, speakers=100, lanes=2)  # 20 lanes, 10, 5, 2.5, 1.25
+    assert made.level == 4
+    assert made.demand(20.0, 4, 100) == pytest.approx(1.25)
 
 
 def test_finals_alone_take_it_to_the_top_where_nobody_new_comes_in() -> None:
