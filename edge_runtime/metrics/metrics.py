@@ -43,10 +43,12 @@ class Cost(Protocol):
     def bonus(self) -> int: ...
     @property
     def produced(self) -> int: ...
+    @property
+    def passes(self) -> int: ...
 
 
 _TOKENS = ("drafted", "accepted", "bonus", "produced")
-_Counted = tuple[Counter, list[tuple[str, Histogram]], list[tuple[str, Counter]]]
+_Counted = tuple[Counter, Counter, list[tuple[str, Histogram]], list[tuple[str, Counter]]]
 
 
 class Metrics:
@@ -101,7 +103,13 @@ class Metrics:
         self._tokens = Counter(
             "edge_runtime_tokens",
             "Tokens drafted, accepted, won as a pass's own next (bonus) and produced",
-            ["kind"],
+            ["purpose", "kind"],
+            registry=registry,
+        )
+        self._passes = Counter(
+            "edge_runtime_passes",
+            "Decoder passes that updates took",
+            ["purpose"],
             registry=registry,
         )
         self._of = lru_cache(self._counted)
@@ -199,20 +207,22 @@ class Metrics:
     def update(self, purpose: str, cost: Cost) -> None:
         """An update was decoded; `purpose` is "final", "speculative" or "partial"."""
         self.recent.decoded(purpose, cost.queue, cost.encode, cost.draft, cost.decode)
-        updates, stages, tokens = self._of(purpose)
+        updates, passes, stages, tokens = self._of(purpose)
         updates.inc()
         for stage, histogram in stages:
             histogram.observe(getattr(cost, stage))
         for kind, counter in tokens:
             counter.inc(getattr(cost, kind))
+        passes.inc(cost.passes)
 
     def _counted(self, purpose: str) -> _Counted:
         """What is counted of each update of a purpose, looked up once."""
         stages, kinds = ("queue", "encode", "draft", "decode"), _TOKENS
         return (
             self._updates.labels(purpose),
+            self._passes.labels(purpose),
             [(stage, self._stages.labels(purpose, stage)) for stage in stages],
-            [(kind, self._tokens.labels(kind)) for kind in kinds],
+            [(kind, self._tokens.labels(purpose, kind)) for kind in kinds],
         )
 
     def conflict(self, count: int = 1) -> None:

@@ -23,7 +23,7 @@ def test_updates_are_split_into_stages_and_tokens():
     metrics = Metrics()
     cost = Cost(
         queue=0.004, encode=0.04, draft=0.012, decode=0.25,
-        drafted=20, accepted=15, bonus=1, produced=18,
+        drafted=20, accepted=15, bonus=1, produced=18, passes=4,
     )  # fmt: skip
     metrics.update("partial", cost)
     metrics.update("partial", cost)
@@ -37,9 +37,10 @@ def test_updates_are_split_into_stages_and_tokens():
     at_most = {"purpose": "partial", "stage": "queue"}
     assert metrics.value("edge_runtime_stage_seconds_bucket", le="0.002", **at_most) == 0
     assert metrics.value("edge_runtime_stage_seconds_bucket", le="0.005", **at_most) == 2
-    tokens = {k: metrics.value("edge_runtime_tokens_total", kind=k) for k in
+    tokens = {k: metrics.value("edge_runtime_tokens_total", purpose="partial", kind=k) for k in
               ("drafted", "accepted", "bonus", "produced")}  # fmt: skip
     assert tokens == {"drafted": 40, "accepted": 30, "bonus": 2, "produced": 36}
+    assert metrics.value("edge_runtime_passes_total", purpose="partial") == 8
 
 
 def test_events_are_counted_by_what_they_say():

@@ -202,11 +202,11 @@ async def test_figures_follow_what_happened(house, read, clip):
     assert value("edge_runtime_updates_total", purpose="partial") > 3
     assert value("edge_runtime_stage_seconds_sum", purpose="partial", stage="encode") > 0
     assert value("edge_runtime_stage_seconds_count", purpose="final", stage="emit") >= 1
-    assert value("edge_runtime_tokens_total", kind="produced") > 20
+    assert value("edge_runtime_tokens_total", purpose="partial", kind="produced") > 20
     assert (
         0
-        < value("edge_runtime_tokens_total", kind="accepted")
-        <= value("edge_runtime_tokens_total", kind="drafted")
+        < value("edge_runtime_tokens_total", purpose="partial", kind="accepted")
+        <= value("edge_runtime_tokens_total", purpose="partial", kind="drafted")
     )
     assert value("edge_runtime_audio_seconds_total") == pytest.approx(
         len(speech.audio) / 16000, abs=0.01
