@@ -7,6 +7,19 @@ import re
 from pathlib import Path
 
 
+def machine() -> float | None:
+    """Seconds of processor time that everybody on this machine has used, and what hosts it.
+
+    None where the system has no /proc/stat.
+    """
+    try:
+        first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+    except OSError:
+        return None
+    user, nice, system, _, _, *others = map(int, first.split()[1:9])
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
+
+
 class Process:
     """A running process; every reading is None where the system has no /proc."""
 

@@ -6,21 +6,24 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from edge_runtime import events
 from edge_runtime.bench import energy, latency
 from edge_runtime.bench.client import Playing, play
 from edge_runtime.bench.manifest import Clip
 from edge_runtime.bench.percentile import percentile
+from edge_runtime.bench.process import machine
 from edge_runtime.bench.server import Server
 from edge_runtime.bench.take import Arrival, Take
 from edge_runtime.errors import EdgeRuntimeError
 
+T = TypeVar("T")
+
 SETTLE = 5.0
-"""Seconds that are played before anything counts: the ladder has taken its steps by then."""
+"""Seconds that are played before anything counts."""
 
 TAIL = 5.0
 """Seconds that are played on after the last that counts, so that late finals meet full load."""
@@ -31,7 +34,8 @@ class Heard:
     """What so many streams met. Latencies in ms; `late` of the finals did not come at all, and
     count with as long as they were waited for.
 
-    `cpu` and `clients` are processor seconds a second, of the server and of the bench itself.
+    `cpu` and `clients` are processor seconds a second, of the server and of the bench itself;
+    `others` those of whatever else ran on the machine: the figures are of both.
     """
 
     streams: int
@@ -42,6 +46,7 @@ class Heard:
     level: int = 0
     cpu: float | None = None
     clients: float = 0.0
+    others: float | None = None
     failed: list[str] = field(default_factory=list)
     rests: list[float] = field(default_factory=list)
     """Seconds from the end of a clip to the beginning of the next one."""
@@ -68,6 +73,7 @@ class Heard:
             "level": self.level,
             "cpu": self.cpu,
             "clients_cpu": self.clients,
+            "others_cpu": self.others,
             "failed": self.failed,
             "cut": self.cut,
         }
@@ -89,12 +95,12 @@ async def together(
     began = loop.time()
     window = began + SETTLE, began + SETTLE + heard.seconds
     mean = sum(clip.seconds for clip in clips) / len(clips)
-    used = server.cpu(), time.process_time()
+    used, all_used = (server.cpu(), time.process_time()), machine()
     async with _tasks() as tasks:
         for number in range(heard.streams):
-            chance = random.Random(f"{seed}.{heard.streams}.{number}")
-            client = _Client(server.url, clips, chance, window, heard)
-            tasks.append(asyncio.create_task(client.run(chance.uniform(0, mean))))
+            delay, mine = order(clips, mean, heard.streams, number, seed)
+            client = _Client(server.url, mine, window, heard)
+            tasks.append(asyncio.create_task(client.run(delay)))
         while loop.time() < window[1] + TAIL:
             await asyncio.sleep(min(1.0, max(0.0, window[1] + TAIL - loop.time())))
             page = await asyncio.to_thread(server.scrape)
@@ -103,10 +109,13 @@ async def together(
                     task.result()  # raises: a client never ends by itself
             heard.level = max(heard.level, int(page.value("edge_runtime_load_level") or 0))
             step()
-    elapsed, now = loop.time() - began, server.cpu()
+    elapsed, now, all_now = loop.time() - began, server.cpu(), machine()
+    heard.clients = (time.process_time() - used[1]) / elapsed
     if used[0] is not None and now is not None:
         heard.cpu = (now - used[0]) / elapsed
-    heard.clients = (time.process_time() - used[1]) / elapsed
+        if all_used is not None and all_now is not None:
+            ours = heard.cpu + heard.clients
+            heard.others = max(0.0, (all_now - all_used) / elapsed - ours)
 
 
 @contextlib.asynccontextmanager
@@ -120,17 +129,21 @@ async def _tasks() -> AsyncIterator[list[asyncio.Task[None]]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def turns(
-    clips: Sequence[Clip], rests: Sequence[float]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """How long is spoken in each clip, and how long is not until the next one."""
-    rest = sum(rests) / len(rests) if rests else 0.0
-    spans = [(clip, span) for clip in clips if (span := energy.speech(clip.pcm)) is not None]
-    talks = tuple(span.close - span.onset for _, span in spans)
-    pauses = tuple(
-        max(0.1, clip.seconds - talk + rest) for (clip, _), talk in zip(spans, talks, strict=True)
-    )
-    return talks, pauses
+def order(
+    clips: Sequence[T], mean: float, streams: int, number: int, seed: int = 1
+) -> tuple[float, Iterator[T]]:
+    """When stream `number` of so many begins, and its clips, one after the other, without an end.
+
+    It begins within a `mean` clip's seconds.
+    """
+    chance = random.Random(f"{seed}.{streams}.{number}")
+    return chance.uniform(0, mean), _shuffled(list(clips), chance)
+
+
+def _shuffled(clips: list[T], chance: random.Random) -> Iterator[T]:
+    while True:
+        chance.shuffle(clips)
+        yield from clips
 
 
 class _Client:
@@ -139,24 +152,20 @@ class _Client:
     def __init__(
         self,
         url: str,
-        clips: Sequence[Clip],
-        chance: random.Random,
+        clips: Iterator[Clip],
         window: tuple[float, float],
         heard: Heard,
     ) -> None:
         self._url = url
-        self._clips = list(clips)
-        self._chance = chance
+        self._clips = clips
         self._window = window
         self._heard = heard
 
     async def run(self, delay: float) -> None:
         """Speak until cancelled."""
         await asyncio.sleep(delay)
-        while True:
-            self._chance.shuffle(self._clips)
-            for clip in self._clips:
-                await self._say(clip)
+        for clip in self._clips:
+            await self._say(clip)
 
     async def _say(self, clip: Clip) -> None:
         clock = asyncio.get_running_loop().time

@@ -7,14 +7,10 @@ import functools
 from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpointer, Onset
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.bench.judge import detector
 from edge_runtime.bench.served import Served
 from edge_runtime.config import Config
-from edge_runtime.device import open_device
-from edge_runtime.engines.recipe import load_recipe
-from edge_runtime.engines.store import Store
 from edge_runtime.events import Final
-from edge_runtime.runtime.load import DETECTOR
 from edge_runtime.transcribe import Transcriber, WholeUtterance
 
 LONGEST = 40
@@ -29,9 +25,7 @@ class Evidence:
 
     def __init__(self, config: Config) -> None:
         """Raises `ModelMissing` when the detector was never pulled."""
-        opened = open_device("cpu")
-        program = opened.load(Store().graphs(load_recipe(DETECTOR)) / "vad.onnx")
-        self._ears = VoiceDetector(program, opened, 1)
+        self._ears = detector(1)
         self._config = config
 
     def __call__(self, pcm: Samples) -> bool:

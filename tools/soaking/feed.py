@@ -16,9 +16,9 @@ from edge_runtime import events
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Samples
 from edge_runtime.bench.client import Playing, play
-from edge_runtime.bench.costs import busy
 from edge_runtime.bench.manifest import Clip, Manifest
 from edge_runtime.bench.server import Server
+from edge_runtime.bench.spent import busy
 from edge_runtime.bench.take import Take
 from edge_runtime.errors import EdgeRuntimeError, ServerFull
 from soaking.state import SPEECH, Reading, State

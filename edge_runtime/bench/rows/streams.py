@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from edge_runtime.bench.appraisal import costs
 from edge_runtime.bench.bench import Bench
-from edge_runtime.bench.capacity import Foretold, largest, predict, record
-from edge_runtime.bench.costs import Costs, Spent, costs
+from edge_runtime.bench.capacity import Foretold, foretold, largest, record, surely
+from edge_runtime.bench.costs import Costs
+from edge_runtime.bench.course import Course, courses
+from edge_runtime.bench.judge import judge
 from edge_runtime.bench.manifest import Clip
-from edge_runtime.bench.server import Server
-from edge_runtime.bench.together import SETTLE, TAIL, Heard, together, turns
+from edge_runtime.bench.met import Met
+from edge_runtime.bench.rehearsal import Rehearsal
+from edge_runtime.bench.spent import Spent
+from edge_runtime.bench.together import SETTLE, TAIL, Heard, order, together
+from edge_runtime.config import Config, load, suited
 from edge_runtime.errors import ConfigError, EdgeRuntimeError
 from edge_runtime.runtime.ladder import STEPS
 
@@ -24,6 +31,9 @@ FEW = 4
 
 GROWTH = 1.25
 """From a number that held to the next one that is tried, as long as none did not."""
+
+BUSY = 0.05
+"""Processors that others may use: more is told beside the figures."""
 
 NEAR = 0.05
 """Part of the number that the search leaves open: a minute tells it no better."""
@@ -36,45 +46,22 @@ def measure(bench: Bench) -> None:
     another number is measured. Without `auto`, that of `--streams` is the only one.
     """
     crowd = bench.options.crowd
-    clips = bench.some(bench.manifest.clean)
-    log = Log(crowd.log)
-    with bench.server("--max-sessions", str(crowd.most)) as server:
-        run = _Run(bench, server, clips, log)
-        spent = run.costs()
-        if bench.interrupted():
-            return
-        if spent is None:
-            raise EdgeRuntimeError(
-                "one stream alone ended without a final, so nothing can be foretold",
-                "Choose clips with speech, or give it more --seconds.",
-            )
-        wanted = 0 if crowd.auto else bench.options.streams
-        foretold = _foretold(spent, crowd.limit, crowd.most, wanted)
-        log.write("prediction", **foretold, costs=asdict(spent))
-        bench.add("streams.predicted", "streams foretold from the cost of few", foretold["streams"])
-        if wanted:
-            run.number(wanted)
-        else:
-            run.search(foretold["streams"])
-
-
-def _foretold(spent: Costs, limit: float, most: int, wanted: int) -> dict[str, Any]:
-    """The number that should hold, and what was expected on the way to it."""
-    tried: dict[int, Foretold] = {}
-
-    def holds(streams: int) -> bool:
-        tried[streams] = predict(spent, streams)
-        # On the last step nobody new comes in, and every clip is somebody new.
-        return 1000 * tried[streams].p95 <= limit and STEPS[tried[streams].level].admits
-
-    found = largest(holds, most)
-    if wanted and wanted not in tried:
-        tried[wanted] = predict(spent, wanted)
-    return {
-        "streams": found,
-        "limit_ms": limit,
-        "expected": [record(tried[streams]) for streams in sorted(tried)],
-    }
+    run = _Run(bench, bench.some(bench.manifest.clean), Log(crowd.log))
+    spent = run.costs()
+    if bench.interrupted():
+        return
+    if spent is None:
+        raise EdgeRuntimeError(
+            "one stream alone ended without a final, so nothing can be foretold",
+            "Choose clips with speech, or give it more --seconds.",
+        )
+    wanted = 0 if crowd.auto else bench.options.streams
+    most = run.foretell(spent, wanted)
+    bench.add("streams.predicted", "streams foretold from the cost of few", most)
+    if wanted:
+        run.number(wanted)
+    else:
+        run.search(most)
 
 
 class Log:
@@ -101,15 +88,16 @@ class Log:
 
 
 class _Run:
-    """The numbers that are tried on one server."""
+    """The numbers that are tried, each on a server that has met no other: one that was too many
+    leaves the ladder high for a while."""
 
-    def __init__(self, bench: Bench, server: Server, clips: Sequence[Clip], log: Log) -> None:
+    def __init__(self, bench: Bench, clips: Sequence[Clip], log: Log) -> None:
         self._bench = bench
-        self._server = server
         self._clips = clips
         self._log = log
         self._heard: dict[int, Heard] = {}
         self._spent: dict[int, Spent] = {}
+        self._health: dict[str, Any] = {}
 
     def costs(self) -> Costs | None:
         """What one stream takes and a few do; nothing where it was interrupted too early."""
@@ -122,20 +110,54 @@ class _Run:
             heard.append(self.number(few))
         if heard[-1].level or not heard[-1].finals:  # more than it keeps up with: costs stretch
             del heard[1:]
-        health = self._server.health()
-        talks, pauses = turns(self._clips, [pause for each in heard for pause in each.rests])
-        spent = costs(
+        return costs(
             [self._spent[each.streams] for each in heard],
-            [wait / 1000 for each in heard for wait in each.finals],
-            talks,
-            pauses,
-            on_cpu=health.get("device", "cpu") == "cpu",
-        )
-        return replace(
-            spent,
-            lanes=int((health.get("load") or {}).get("lanes") or 1),
+            lambda spent, one: self._rehearse(spent, one.streams),
+            on_cpu=self._health.get("device", "cpu") == "cpu",
+            lanes=int((self._health.get("load") or {}).get("lanes") or 1),
             cores=os.cpu_count() or 1,
         )
+
+    @cached_property
+    def _config(self) -> Config:
+        """What the server goes by, what suits its calibrated model included."""
+        config = load(self._bench.options.config)
+        return suited(config, self._health.get("settings") or {}, "the server")
+
+    @cached_property
+    def _courses(self) -> list[Course]:
+        return courses(self._clips, judge, self._config.listening)
+
+    def _rehearse(self, spent: Costs, streams: int) -> Met:
+        """What so many would meet of the very clips that they will play."""
+        mean, until = _mean(self._clips), self._bench.options.crowd.seconds + SETTLE
+        turns = [order(self._courses, mean, streams, number) for number in range(streams)]
+        return Rehearsal(spent, turns, self._config).run(SETTLE, until, until + TAIL)
+
+    def foretell(self, spent: Costs, wanted: int = 0) -> int:
+        """The most that should hold; it is in the log with what was expected on the way to it."""
+        crowd = self._bench.options.crowd
+        seconds = SETTLE + crowd.seconds + TAIL
+        tried: dict[int, Foretold] = {}
+
+        def holds(streams: int) -> bool:
+            if streams not in tried:
+                tried[streams] = foretold(streams, self._rehearse(spent, streams), seconds)
+            # On the last step nobody new comes in, and every clip is somebody new.
+            return tried[streams].p95 <= crowd.limit / 1000 and STEPS[tried[streams].level].admits
+
+        most = surely(holds, crowd.most)
+        if wanted:
+            holds(wanted)
+        expected = [record(tried[streams]) for streams in sorted(tried)]
+        self._log.write(
+            "prediction",
+            streams=most,
+            limit_ms=crowd.limit,
+            expected=expected,
+            costs=asdict(spent),
+        )
+        return most
 
     def number(self, streams: int) -> Heard:
         """So many, for as long as was asked; into the log and the figures."""
@@ -144,13 +166,21 @@ class _Run:
             return self._heard[streams]
         heard = Heard(streams, bench.options.crowd.seconds)
         label = f"{streams} stream{'s' if streams > 1 else ''}"
-        before = self._server.scrape()
-        with bench.bar(label, round(SETTLE + heard.seconds + TAIL)) as step:
-            bench.run(together(self._server, self._clips, heard, step))
-        grown = self._server.scrape() - before
+        with bench.server("--max-sessions", str(bench.options.crowd.most)) as server:
+            before = server.scrape()
+            with bench.bar(label, round(SETTLE + heard.seconds + TAIL)) as step:
+                bench.run(together(server, self._clips, heard, step))
+            grown = server.scrape() - before
+            self._health = server.health()
         seconds = SETTLE + heard.seconds + TAIL
-        self._spent[streams] = Spent(
-            streams, seconds, grown, seconds * (heard.cpu or 0.0), seconds * heard.clients
+        self._spent[streams] = spent = Spent(
+            streams,
+            seconds,
+            grown,
+            seconds * (heard.cpu or 0.0),
+            seconds * heard.clients,
+            tuple(wait / 1000 for wait in heard.finals),
+            tuple(heard.rests),
         )
         self._heard[streams] = heard
         heard.cut = bench.interrupted()
@@ -158,7 +188,7 @@ class _Run:
         self._log.write(
             "measured",
             **heard.record(),
-            lanes=self._spent[streams].lanes / seconds,
+            lanes=spent.lanes / seconds,
             held=heard.holds(limit) and not heard.cut,
         )
         _add(bench, heard)
@@ -198,6 +228,10 @@ class _Run:
         self._bench.progress.console.print(f"streams: {said}", style="dim")
 
 
+def _mean(clips: Sequence[Clip]) -> float:
+    return sum(clip.seconds for clip in clips) / len(clips)
+
+
 def _add(bench: Bench, heard: Heard) -> None:
     found, name = heard.record(), f"streams.{heard.streams}"
     who = f"{heard.streams} streams: " if heard.streams > 1 else "1 stream: "
@@ -211,4 +245,5 @@ def _add(bench: Bench, heard: Heard) -> None:
         bench.add(f"{name}.first.p{q}", f"{who}first partial after onset p{q}", value, "ms")
     bench.add(f"{name}.level", f"{who}step of the ladder that was reached", heard.level)
     clients = f"and {heard.clients:.2f} of the clients"
+    clients += f", {heard.others:.2f} of others" if (heard.others or 0.0) >= BUSY else ""
     bench.add(f"{name}.cpu", f"{who}processors the server uses", heard.cpu, "cores", clients)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_runtime.bench.process import Process
+from edge_runtime.bench.process import Process, machine
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
@@ -16,6 +16,17 @@ def test_processor_time_agrees_with_the_clock_of_the_process():
     while time.process_time() < end:
         pass
     assert Process(os.getpid()).cpu() == pytest.approx(time.process_time(), abs=0.05)
+
+
+def test_what_all_use_is_at_least_what_one_does():
+    before = machine()
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
+    after = machine()
+    assert before is not None
+    assert after is not None
+    assert after - before >= 0.08
 
 
 def test_the_peak_is_at_least_what_is_resident_now():

@@ -78,7 +78,12 @@ async def test_finals_in_time_those_that_never_came_and_who_was_refused_are_told
 
 def foretold_up_to(most):
     """A prediction that so many hold."""
-    return lambda spent, streams: Foretold(streams, 0.6 if streams <= most else 1.2, 0, 1.0)
+    return lambda streams, met, seconds: Foretold(streams, 0.6 if streams <= most else 1.2, 0, 1.0)
+
+
+def silent(clips):
+    """A voice detector that hears nothing."""
+    return [[0.0] * (len(clip) // 512) for clip in clips]
 
 
 def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_after(
@@ -93,8 +98,9 @@ def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_afte
         heard.rests = [1.0]
 
     monkeypatch.setattr(streams, "together", fake)
-    monkeypatch.setattr(streams, "predict", foretold_up_to(6))
-    options = Options(crowd=Crowd(auto=True, most=64, log=log))
+    monkeypatch.setattr(streams, "judge", silent)
+    monkeypatch.setattr(streams, "foretold", foretold_up_to(6))
+    options = Options(crowd=Crowd(auto=True, most=64, seconds=5, log=log))
     bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
 
     @contextlib.contextmanager
@@ -130,8 +136,9 @@ def test_what_held_before_ctrl_c_is_kept(monkeypatch, house, clip, tmp_path):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(streams, "together", fake)
-    monkeypatch.setattr(streams, "predict", foretold_up_to(4))
-    options = Options(crowd=Crowd(auto=True, log=log))
+    monkeypatch.setattr(streams, "judge", silent)
+    monkeypatch.setattr(streams, "foretold", foretold_up_to(4))
+    options = Options(crowd=Crowd(auto=True, seconds=5, log=log))
     bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
     bench.server = lambda *_: contextlib.nullcontext(house)
     measure(bench, ["streams"], lambda name: None)
