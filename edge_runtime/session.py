@@ -129,13 +129,13 @@ class Session:
         lost = self.ring.oldest - needed
         return self._lose(lost) if lost > 0 else []
 
-    def frame(self) -> Samples:
-        """The next 512 samples for the voice detector; `due` must be positive."""
+    def frames(self, most: int = 1) -> Samples:
+        """The next frames of 512 samples for the voice detector, as far as they are `due`."""
         at = self.heard_samples
-        return self.ring.read(at, at + FRAME)
+        return self.ring.read(at, at + min(self.due, most) * FRAME)
 
     def heard(self, probability: float) -> list[Event]:
-        """Take in how probable speech is in the frame that `frame` gave."""
+        """Take in how probable speech is in the next frame, one of those that `frames` gave."""
         events: list[Event] = []
         spoken = probability >= self._listening.threshold
         if spoken and self._spoken.frame(self.heard_samples):

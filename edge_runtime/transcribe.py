@@ -9,6 +9,7 @@ import numpy as np
 
 from edge_runtime.audio import RATE
 from edge_runtime.audio.ring import Ring, Samples
+from edge_runtime.audio.vad import AT_ONCE
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode.family import AnyRunner, make_runner
 from edge_runtime.decode.prompt import TRANSCRIBE
@@ -106,8 +107,9 @@ class Transcriber:
             yield from self._decode(session)
         yield from session.feed(samples)
         while session.due:
-            (probability,) = self._ear.probabilities([slot], [session.frame()])
-            yield from session.heard(probability)
+            (heard,) = self._ear.hear([slot], [session.frames(AT_ONCE)])
+            for probability in heard:
+                yield from session.heard(probability)
         while session.waiting >= AHEAD:
             yield from self._decode(session)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,42 +20,51 @@ CONTEXT = 64
 STATE = 128
 """Width of each of the two recurrent states."""
 
+AT_ONCE = 8
+"""Frames of one stream that are judged in one go, at most: one by one each costs twice as much."""
+
+BOUND = 256
+"""Shapes of batches that are kept bound to their memory."""
+
 
 class VoiceDetector:
     """Silero's recurrent detector with one slot of state for each stream; one thread calls it.
 
-    The program maps `audio` (B, 576) and the states `h`, `c` (B, 128) to `probability`
-    (B,) and `h_next`, `c_next`. A call gathers the streams whose frame is due into a dense
-    batch, so its cost follows them and not the slots. All memory is allocated here, and
-    one binding for each batch size at its first use.
+    The program maps `audio` (N, 576), `rows` (T, B), `frames` (B,) and the states `h`, `c`
+    (B, 128) to `probability` (T, B) and `h_next`, `c_next`. A call gathers the frames of those
+    streams that have any into a dense batch, so its cost follows them and not the slots. All memory
+    is allocated here.
     """
 
     def __init__(self, program: Program, device: Device, rows: int) -> None:
         """`rows` is the most streams at once. Raises `DeviceError` when memory is short."""
         self._program = program
         self._stream: Stream = device.stream()
-        shapes = {
-            "audio": (rows, CONTEXT + FRAME),
-            "h": (rows, STATE),
-            "c": (rows, STATE),
-            "probability": (rows,),
-            "h_next": (rows, STATE),
-            "c_next": (rows, STATE),
+        most = rows * AT_ONCE
+        shapes: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
+            "audio": ((most, CONTEXT + FRAME), np.float32),
+            "rows": ((most,), np.int64),
+            "frames": ((rows,), np.int32),
+            "h": ((rows, STATE), np.float32),
+            "c": ((rows, STATE), np.float32),
+            "probability": ((most,), np.float32),
+            "h_next": ((rows, STATE), np.float32),
+            "c_next": ((rows, STATE), np.float32),
         }
         self._buffers = {
-            name: device.alloc(shape, np.float32, "pinned") for name, shape in shapes.items()
+            name: device.alloc(shape, dtype, "pinned") for name, (shape, dtype) in shapes.items()
         }
-        host = {name: buffer.host for name, buffer in self._buffers.items()}
-        self._audio: NDArray[np.float32] = host["audio"]
-        self._probability: NDArray[np.float32] = host["probability"]
         self._moves = tuple(
-            (host[name], host[name + "_next"], np.zeros((rows, STATE), np.float32))
+            (self._host(name), self._host(name + "_next"), np.zeros((rows, STATE), np.float32))
             for name in ("h", "c")
         )
         self._context = np.zeros((rows, CONTEXT), np.float32)
-        self._calls: dict[int, Call] = {}
+        self._calls: OrderedDict[tuple[int, int, int], Call] = OrderedDict()
         self._free = list(range(rows - 1, -1, -1))
         self._rows = rows
+
+    def _host(self, name: str) -> NDArray[Any]:
+        return self._buffers[name].host
 
     @property
     def room(self) -> int:
@@ -79,39 +90,57 @@ class VoiceDetector:
             raise DeviceError(f"slot {slot} of the voice detector is not open")
         self._free.append(slot)
 
-    def probabilities(
-        self, slots: Sequence[int], frames: Sequence[Samples] | Samples
-    ) -> list[float]:
-        """How probable speech is in the next frame, float32 (512,), of each of these open slots.
+    def hear(self, slots: Sequence[int], samples: Sequence[Samples]) -> list[list[float]]:
+        """How probable speech is in the next frames of each of these open slots.
 
-        A slot may occur once. Raises `DeviceError` when the model fails; no state has
-        changed then.
+        `samples` are float32 (512 · n,), 1 to `AT_ONCE` frames, for each. A slot may occur once.
+        Raises `DeviceError` when the model fails; no state has changed then.
         """
         count = len(slots)
         if not count:
             return []
-        assert len(set(slots)) == count, "two frames of one stream in one batch"
-        call = self._calls.get(count) or self._bind(count)
-        chosen = slots[0] if count == 1 else np.asarray(slots)
-        audio = self._audio[:count]
-        audio[:, :CONTEXT] = self._context[chosen]
-        for row, frame in enumerate(frames):
-            audio[row, CONTEXT:] = frame
+        assert len(set(slots)) == count, "a stream is twice in one batch"
+        frames = [len(each) // FRAME for each in samples]
+        total, turns = sum(frames), max(frames)
+        assert all(1 <= number <= AT_ONCE for number in frames), f"{frames} frames of streams"
+        ends = np.cumsum(frames)
+        chosen = np.asarray(slots)
+        audio = self._host("audio")[:total]
+        for end, number, slot, each in zip(ends.tolist(), frames, slots, samples, strict=True):
+            mine = audio[end - number : end]
+            mine[:, CONTEXT:] = each.reshape(number, FRAME)
+            mine[0, :CONTEXT] = self._context[slot]
+            mine[1:, :CONTEXT] = mine[:-1, FRAME:]
+        self._host("frames")[:count] = frames
+        # A turn that a stream does not have is of its last row, and not looked at.
+        left = np.maximum(np.asarray(frames) - np.arange(turns)[:, None], 1)
+        self._host("rows")[: turns * count] = (ends - left).ravel()
         for before, _, states in self._moves:
             before[:count] = states[chosen]
-        call()
+        self._call(total, turns, count)()
         self._stream.synchronize()
-        self._context[chosen] = audio[:, FRAME:]
+        self._context[chosen] = audio[ends - 1, FRAME:]
         for _, after, states in self._moves:
             states[chosen] = after[:count]
-        found: list[float] = self._probability[:count].tolist()
-        return found
+        found = self._host("probability")[: turns * count].reshape(turns, count).T.tolist()
+        return [heard[:number] for heard, number in zip(found, frames, strict=True)]
 
-    def _bind(self, count: int) -> Call:
-        views = {
-            name: buffer.view((count, *buffer.shape[1:])) for name, buffer in self._buffers.items()
-        }
-        call = self._calls[count] = self._program.bind(views, self._stream)
+    def _call(self, total: int, turns: int, count: int) -> Call:
+        """So many frames in all, so many of one stream at most, so many streams."""
+        key = (total, turns, count)
+        call = self._calls.get(key)
+        if call is None:
+            shapes = {"rows": (turns, count), "frames": (count,), "probability": (turns, count)}
+            shapes["audio"] = (total, CONTEXT + FRAME)
+            views = {
+                name: buffer.view(shapes.get(name, (count, STATE)))
+                for name, buffer in self._buffers.items()
+            }
+            call = self._calls[key] = self._program.bind(views, self._stream)
+            if len(self._calls) > BOUND:
+                self._calls.popitem(last=False)
+        else:
+            self._calls.move_to_end(key)
         return call
 
 

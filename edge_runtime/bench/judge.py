@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from edge_runtime.audio import FRAME
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import VoiceDetector
+from edge_runtime.audio.vad import AT_ONCE, VoiceDetector
 from edge_runtime.device import open_device
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
@@ -28,11 +28,14 @@ def judge(clips: Sequence[Samples]) -> list[list[float]]:
     ears = detector(max(1, len(clips)))
     slots = [ears.open() for _ in clips]
     found: list[list[float]] = [[] for _ in clips]
-    for start in range(0, max(map(len, clips), default=0) - FRAME + 1, FRAME):
+    most = AT_ONCE * FRAME
+    for start in range(0, max(map(len, clips), default=0) - FRAME + 1, most):
         rows = [row for row, clip in enumerate(clips) if start + FRAME <= len(clip)]
-        answers = ears.probabilities(
-            [slots[row] for row in rows], [clips[row][start : start + FRAME] for row in rows]
+        whole = [min(start + most, len(clips[row]) // FRAME * FRAME) for row in rows]
+        answers = ears.hear(
+            [slots[row] for row in rows],
+            [clips[row][start:end] for row, end in zip(rows, whole, strict=True)],
         )
         for row, answer in zip(rows, answers, strict=True):
-            found[row].append(answer)
+            found[row] += answer
     return found

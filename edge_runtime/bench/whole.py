@@ -7,6 +7,7 @@ import functools
 from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpointer, Onset
 from edge_runtime.audio.ring import Samples
+from edge_runtime.audio.vad import AT_ONCE
 from edge_runtime.bench.judge import detector
 from edge_runtime.bench.served import Served
 from edge_runtime.config import Config
@@ -33,9 +34,11 @@ class Evidence:
         endpointer = Endpointer(self._config.listening, 500)
         slot = self._ears.open()
         try:
-            for start in range(0, len(pcm) - FRAME + 1, FRAME):
-                (probability,) = self._ears.probabilities([slot], [pcm[start : start + FRAME]])
-                if any(isinstance(said, Onset) for said in endpointer.heard(probability)):
+            whole, most = len(pcm) // FRAME * FRAME, AT_ONCE * FRAME
+            for start in range(0, whole, most):
+                (heard,) = self._ears.hear([slot], [pcm[start : min(start + most, whole)]])
+                said = [verdict for each in heard for verdict in endpointer.heard(each)]
+                if any(isinstance(verdict, Onset) for verdict in said):
                     return True
             return False
         finally:

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from edge_runtime.audio import FRAME
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import Ears, VoiceDetector
+from edge_runtime.audio.vad import AT_ONCE, Ears, VoiceDetector
 from edge_runtime.runtime.load import Loaded
 from edge_runtime.runtime.stream import Stream
 from edge_runtime.runtime.tracing import Tracer
-from edge_runtime.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +37,6 @@ WAIT = 0.016
 
 SHORT = 0.001
 """Seconds that are not worth a wait."""
-
-CATCH_UP = 8
-"""Frames of one stream that the voice detector judges in one go when it is behind."""
 
 
 def ears(loaded: Loaded, rows: int) -> Ears:
@@ -122,11 +118,11 @@ class Hearing:
     async def _hear(self, batch: list[Stream]) -> None:
         loop = asyncio.get_running_loop()
         heard = [stream.session.heard_samples for stream in batch]
-        frames = [_frames(stream.session) for stream in batch]
+        audio = [stream.session.frames(AT_ONCE) for stream in batch]
         parts = self._ears.shared([stream.slot for stream in batch])
         judging = [
             loop.run_in_executor(
-                self._workers[detector], self._judge, detector, slots, [frames[n] for n in places]
+                self._workers[detector], self._judge, detector, slots, [audio[n] for n in places]
             )
             for detector, places, slots in parts
         ]
@@ -151,18 +147,11 @@ class Hearing:
             self._give_up(stream, error)
 
     def _judge(
-        self, detector: VoiceDetector, slots: list[int], frames: list[list[Samples]]
+        self, detector: VoiceDetector, slots: list[int], audio: list[Samples]
     ) -> list[list[float]]:
         began = time.perf_counter()
-        found: list[list[float]] = [[] for _ in slots]
-        for turn in range(max(map(len, frames))):
-            rows = [row for row, mine in enumerate(frames) if turn < len(mine)]
-            answers = detector.probabilities(
-                [slots[row] for row in rows], [frames[row][turn] for row in rows]
-            )
-            for row, answer in zip(rows, answers, strict=True):
-                found[row].append(answer)
-        self._tracer.heard(began, time.perf_counter(), sum(map(len, frames)))
+        found = detector.hear(slots, audio)
+        self._tracer.heard(began, time.perf_counter(), sum(map(len, audio)) // FRAME)
         return found
 
 
@@ -173,9 +162,3 @@ def _nothing() -> None:
 def _ended(listening: asyncio.Task[None]) -> None:
     if not listening.cancelled() and (error := listening.exception()):
         _log.critical("nothing is heard any more: the audio worker failed", exc_info=error)
-
-
-def _frames(session: Session) -> list[Samples]:
-    at, count = session.heard_samples, min(session.due, CATCH_UP)
-    samples = session.ring.read(at, at + count * FRAME)
-    return [samples[n * FRAME : (n + 1) * FRAME] for n in range(count)]

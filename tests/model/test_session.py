@@ -26,7 +26,7 @@ class Stand:
     def feed(self, session: Session, slot: int, samples: np.ndarray) -> list[Event]:
         events = session.feed(samples)
         while session.due:
-            (probability,) = self.ears.probabilities([slot], [session.frame()])
+            ((probability,),) = self.ears.hear([slot], [session.frames()])
             events += session.heard(probability) + self.decode(session)
         return events
 
@@ -119,9 +119,9 @@ def test_others_beside_it_change_nothing(stand, loaded, talk, alone) -> None:
             piece = talk[max(0, at - offset) : max(0, at - offset + 512)]
             heard[row] += session.feed(piece)
             due += [row] if session.due else []
-        frames = [sessions[row][0].frame() for row in due]
-        found = stand.ears.probabilities([sessions[row][1] for row in due], frames)
-        for row, probability in zip(due, found, strict=True):
+        frames = [sessions[row][0].frames() for row in due]
+        found = stand.ears.hear([sessions[row][1] for row in due], frames)
+        for row, (probability,) in zip(due, found, strict=True):
             heard[row] += sessions[row][0].heard(probability)
         for row, (session, _) in enumerate(sessions):
             heard[row] += stand.decode(session)

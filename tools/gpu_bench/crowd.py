@@ -57,6 +57,20 @@ class Met:
     host: float = 0.0
     """Processor seconds of this process, a second."""
 
+    @classmethod
+    def of(cls, some: Sequence[Met]) -> Met:
+        """All of these as one."""
+        took = sum(each.took for each in some)
+        return cls(
+            [each for met in some for each in met.latency],
+            [each for met in some for each in met.finals],
+            [each for met in some for each in met.rows],
+            took,
+            sum(each.deferred for each in some),
+            sum(each.device for each in some),
+            sum(each.host * each.took for each in some) / took,
+        )
+
     @property
     def times(self) -> Times:
         return Times(tuple(self.latency))

@@ -1,7 +1,7 @@
-"""Silero's voice detector as one step of a batch: every row its own stream, its own state.
+"""Silero's voice detector for a batch of streams: some frames of each, and each its own state.
 
-The published graph hears one stream; ours carries a batch axis through the
-same arithmetic, with the recurrent cell written out.
+The published graph hears one stream; ours carries a batch axis through the same arithmetic. What
+hears a frame by itself takes all frames of all streams at once, in any order.
 """
 
 from __future__ import annotations
@@ -68,14 +68,17 @@ def read(path: Path, shape: SileroArchitecture) -> Weights:
 
 
 def detector(shape: SileroArchitecture, weights: Weights) -> GraphWriter:
-    """The graph, float32.
+    """The graph, float32; stream b has `frames[b]` of the N rows of `audio`, at most T.
 
-    `audio` (B, context + frame), `h` and `c` (B, hidden) →
-    `probability` (B,), `h_next` and `c_next` (B, hidden).
+    `audio` (N, context + frame), `rows` (T, B) int64, which row is a stream's frame of that number,
+    any behind its last, `frames` (B,) int32, `h` and `c` (B, hidden) →
+    `probability` (T, B), `h_next` and `c_next` (B, hidden).
     """
     g = GraphWriter("vad")
     hidden = shape.hidden
-    audio = g.input("audio", np.float32, ["B", shape.context + shape.frame])
+    audio = g.input("audio", np.float32, ["N", shape.context + shape.frame])
+    rows = g.input("rows", np.int64, ["T", "B"])
+    frames = g.input("frames", np.int32, ["B"])
     h = g.input("h", np.float32, ["B", hidden])
     c = g.input("c", np.float32, ["B", hidden])
 
@@ -86,15 +89,19 @@ def detector(shape: SileroArchitecture, weights: Weights) -> GraphWriter:
         bias = g.weight(weights[f"{stem}.bias"], f"{stem}.bias")
         x = g.op("Relu", g.op("Conv", x, kernel, bias, strides=[stride], pads=[1, 1]))
     # The strides leave one frame of the four.
-    x = g.reshape(x, -1, _CHANNELS[-1])
+    x = g.op("Gather", g.reshape(x, -1, _CHANNELS[-1]), rows)
 
-    h_next, c_next = _cell(g, x, h, c, weights, hidden)
+    gates = [g.weight(weights[f"lstm.{name}"], f"lstm.{name}") for name in "wrb"]
+    states = [g.unsqueeze(each, 0) for each in (h, c)]
+    heard, h_next, c_next = g.split_op("LSTM", 3, x, *gates, frames, *states, hidden_size=hidden)
     kernel = g.weight(weights["output.weight"].reshape(hidden, 1), "output.weight")
     bias = g.weight(weights["output.bias"], "output.bias")
-    logit = g.add(g.matmul(g.op("Relu", h_next), kernel), bias)
-    g.output(g.reshape(g.op("Sigmoid", logit), -1), "probability", np.float32, ["B"])
-    g.output(h_next, "h_next", np.float32, ["B", hidden])
-    g.output(c_next, "c_next", np.float32, ["B", hidden])
+    heard = g.op("Squeeze", heard, g.ints(1))
+    logit = g.add(g.matmul(g.op("Relu", heard), kernel), bias)
+    spoken = g.op("Squeeze", g.op("Sigmoid", logit), g.ints(2))
+    g.output(spoken, "probability", np.float32, ["T", "B"])
+    for name, each in (("h_next", h_next), ("c_next", c_next)):
+        g.output(g.op("Squeeze", each, g.ints(0)), name, np.float32, ["B", hidden])
     return g
 
 
@@ -105,19 +112,6 @@ def _magnitude(g: GraphWriter, audio: str, weights: Weights, padding: int) -> st
     parts = g.op("Conv", g.unsqueeze(padded, 1), basis, strides=[_STEP])
     real, imaginary = g.split(parts, [_BINS, _BINS], axis=1)
     return g.op("Sqrt", g.add(g.mul(real, real), g.mul(imaginary, imaginary)))
-
-
-def _cell(g: GraphWriter, x: str, h: str, c: str, weights: Weights, hidden: int) -> tuple[str, str]:
-    """One step of the LSTM, gates in ONNX' order (input, output, forget, cell), one product."""
-    both = np.concatenate([weights["lstm.w"][0], weights["lstm.r"][0]], axis=1).T
-    bias = weights["lstm.b"][0].reshape(2, -1).sum(axis=0)
-    joined = g.op("Concat", x, h, axis=1)
-    gates = g.add(g.matmul(joined, g.weight(both, "lstm.weight")), g.weight(bias, "lstm.bias"))
-    opens, emits, keeps, fresh = g.split(gates, [hidden] * 4, axis=1)
-    c_next = g.add(
-        g.mul(g.op("Sigmoid", keeps), c), g.mul(g.op("Sigmoid", opens), g.op("Tanh", fresh))
-    )
-    return g.mul(g.op("Sigmoid", emits), g.op("Tanh", c_next)), c_next
 
 
 def _shapes(shape: SileroArchitecture) -> dict[str, tuple[int, ...]]:

@@ -69,7 +69,7 @@ def framed(samples: np.ndarray) -> np.ndarray:
 
 def judged(detector: VoiceDetector, frames: np.ndarray) -> list[float]:
     slot = detector.open()
-    found = [detector.probabilities([slot], [frame])[0] for frame in frames]
+    found = [detector.hear([slot], [frame])[0][0] for frame in frames]
     detector.close(slot)
     return found
 
@@ -122,10 +122,10 @@ def test_a_batch_equals_each_stream_alone(detector: VoiceDetector) -> None:
     together: list[list[float]] = [[] for _ in clips]
     for step in range(max(map(len, clips))):
         due = [index for index, frames in enumerate(clips) if step < len(frames)]
-        found = detector.probabilities(
+        found = detector.hear(
             [slots[index] for index in due], [clips[index][step] for index in due]
         )
-        for index, probability in zip(due, found, strict=True):
+        for index, (probability,) in zip(due, found, strict=True):
             together[index].append(probability)
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_allclose(other, one, atol=1e-5)

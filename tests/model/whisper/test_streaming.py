@@ -30,7 +30,7 @@ def play(loaded, runner, samples: np.ndarray, options: Options):
     for start in range(0, len(samples), RATE // 10):
         events.extend(session.feed(samples[start : start + RATE // 10]))
         while session.due:
-            (probability,) = ears.probabilities([slot], [session.frame()])
+            ((probability,),) = ears.hear([slot], [session.frames()])
             events.extend(session.heard(probability))
             decode()
     events.extend(session.stop())

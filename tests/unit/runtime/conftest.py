@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from edge_runtime import runtime as room
+from edge_runtime.audio import FRAME
 from edge_runtime.config import Config
 from edge_runtime.decode.buckets import Buckets
 from edge_runtime.decode.reading import Model
@@ -28,10 +29,10 @@ class Ears:
     def close(self, slot: int) -> None:
         assert slot == 0
 
-    def probabilities(self, slots, frames) -> list[float]:
+    def hear(self, slots, samples) -> list[list[float]]:
         if self.broken:
             raise DeviceError("the detector failed", "Start again.")
-        return [0.95 if frame[0] else 0.02 for frame in frames]
+        return [[0.95 if first else 0.02 for first in each[::FRAME]] for each in samples]
 
 
 @pytest.fixture

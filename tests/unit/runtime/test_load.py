@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from edge_runtime import device as devices
+from edge_runtime.audio import FRAME
 from edge_runtime.config import Computing, Config
 from edge_runtime.decode import proof
 from edge_runtime.decode.runner import Runner
@@ -284,7 +285,7 @@ def test_files_are_cut_to_what_the_engine_takes(
     class Ears:
         open = staticmethod(lambda: 0)
         close = staticmethod(lambda slot: None)
-        probabilities = staticmethod(lambda slots, frames: [0.95])
+        hear = staticmethod(lambda slots, samples: [[0.95] * (len(samples[0]) // FRAME)])
 
     built(samples=64_000)
     monkeypatch.setattr(load.Loaded, "ear", lambda self, rows: Ears())

@@ -236,9 +236,9 @@ async def test_what_a_slow_lane_reads_too_late_is_not_believed(
             stream.offer(sound(30, 0.0))
         await until(lambda: not runtime._decoder.idle and not stream.session.due)
         lost, told, said = 10 * FRAME, threading.Event(), []
-        judged, accept = ears.probabilities, stream.session.accept
+        judged, accept = ears.hear, stream.session.accept
         # What the lane says is taken in before the silence is heard.
-        monkeypatch.setattr(ears, "probabilities", lambda *given: told.wait(5) and judged(*given))
+        monkeypatch.setattr(ears, "hear", lambda *given: told.wait(5) and judged(*given))
         stream.offer(np.zeros(stream.session.room + lost, np.float32))
         monkeypatch.setattr(stream.session, "accept", lambda it: said.append(it) or accept(it))
         device.free.set()

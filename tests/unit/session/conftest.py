@@ -75,7 +75,7 @@ class Client:
             self.frames += 1
             self.probabilities.append(probability)
             while self.session.due:
-                assert len(self.session.frame()) == FRAME
+                assert len(self.session.frames()) == FRAME
                 if probability >= 0.5:
                     self.spoken.append(self.session.heard_samples)
                 self.events += self.session.heard(probability)

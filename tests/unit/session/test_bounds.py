@@ -37,7 +37,7 @@ def test_room_leaves_the_frame_that_a_flush_ended_within(open_client) -> None:
     client.flush()
     client.decode()
     assert session.feed(np.zeros(session.room, np.float32)) == []
-    assert len(session.frame()) == FRAME
+    assert len(session.frames()) == FRAME
 
 
 def test_lost_audio_is_counted_once(open_client) -> None:

@@ -34,6 +34,9 @@ SECONDS = 4.0
 UPDATES = 192
 """Different ones: hops of clips, each with what was said at the hop before for its draft."""
 
+TURNS = 3
+"""Times that ways which are compared are measured, one after the other."""
+
 LANES = (1, 2, 3, 4)
 STATIC = (1, 2, 4, 8, 16, 32)
 NEAR = {"fp32": 1e-3, "fp16": 0.1}
@@ -182,13 +185,11 @@ def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[
     # What was not captured at warm-up is captured now.
     _met(runners, work, SESSIONS, costs, rows, seconds=_seconds(bench) / 2)
     for lanes in LANES:
-        some = runners[:lanes]
-        one = _met(some, work, SESSIONS, costs, 1, seconds=_seconds(bench))
+        one, many = _in_turns(runners[:lanes], work, costs, rows, _seconds(bench))
         bench.add(
             f"batch.one.{lanes}", f"{SESSIONS} streams, {lanes} lanes, one by one: updates",
             one.rate, "/s", f"{_told(one)}; {note}",
         )  # fmt: skip
-        many = _met(some, work, SESSIONS, costs, rows, seconds=_seconds(bench))
         bench.add(
             f"batch.adaptive.{lanes}", f"{SESSIONS} streams, {lanes} lanes, adaptive: updates",
             many.rate, "/s", _told(many),
@@ -206,6 +207,18 @@ def _rate(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[
         many, one = (bench.needed(f"batch.{way}.{lanes}") for way in ("adaptive", "one"))
         said = "one lane: one update at a time" if lanes == 1 else f"{lanes} lanes"
         bench.add(f"batch.times.{lanes}", f"adaptive over one by one, {said}", many / one, "×")
+
+
+def _in_turns(
+    runners: Sequence[Runner], work: Sequence[Work], costs: Costs, rows: int, seconds: float
+) -> tuple[Met, Met]:
+    """One by one, and in batches, for so long each: a machine is not as quick all the time."""
+    one: list[Met] = []
+    many: list[Met] = []
+    for _ in range(TURNS):
+        for most, met in ((1, one), (rows, many)):
+            met.append(_met(runners, work, SESSIONS, costs, most, seconds=seconds / TURNS))
+    return Met.of(one), Met.of(many)
 
 
 def _single(bench: Bench, runners: Sequence[Runner], costs: Costs, work: Sequence[Work]) -> None:
