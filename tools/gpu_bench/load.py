@@ -44,6 +44,8 @@ def run(
 
     def deliver(delivery: Delivery) -> None:
         nonlocal asked
+        if not delivery.free:
+            return
         ((given, result),) = delivery.results
         now = time.perf_counter()
         with lock:
