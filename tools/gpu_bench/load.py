@@ -87,7 +87,8 @@ def after(
 
     def deliver(delivery: Delivery) -> None:
         results.extend(result for _, result in delivery.results)
-        came.set()
+        if delivery.free:
+            came.set()
 
     engine = Engine([runner], deliver, Rest(rest, lambda: True) if rest else None)
     engine.start()
