@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from edge_runtime.engines.calibrate import scheme as schemes
-from edge_runtime.engines.calibrate.answers import Moved, moved
 from edge_runtime.engines.calibrate.clips import Clip
 from edge_runtime.engines.calibrate.gate import Outcome, judge
-from edge_runtime.engines.calibrate.groups import group
 from edge_runtime.engines.calibrate.material import Material, spread
 from edge_runtime.engines.calibrate.options import Options
 from edge_runtime.engines.calibrate.scheme import Product, Scheme
@@ -36,13 +33,12 @@ JUDGED = 40
 @dataclass(frozen=True)
 class Mix:
     """The scheme that was chosen and the folder of its graphs; the mixes that were tried, the
-    last of which it is, all groups, the costliest first, and the ranges that were moved."""
+    last of which it is, and all groups, the costliest first."""
 
     scheme: Scheme
     graphs: Path
     tried: tuple[Tried, ...]
     ranked: tuple[Ranked, ...]
-    moved: tuple[Moved, ...]
 
 
 class Mixer:
@@ -66,14 +62,9 @@ class Mixer:
         Raises `CalibrationError` where the recordings hold no text.
         """
         trial = Trial(self._recipe, arrays, _spoken(self._material))
-        search = self._search(trial, products)
-        measured = self._ranked(search, "measuring groups", "group")
-        better = self._moved(trial, products, measured)
-        products = products | {each.name: each.product for each in better}
-        search = self._search(trial, products)
-        changed = {group(each.name) for each in better}
-        same = {each.name: each for each in measured if each.name not in changed}
-        ranked = self._ranked(search, "measuring groups again", "group-again", same)
+        search = Search(trial, products, trial.full.weights, self._options.target)
+        ranked = search.rank(self._measured(search), self._watch.telling(
+            "measuring groups", len(search.groups)))  # fmt: skip
         rungs = search.rungs(ranked)
         told = self._watch.telling("trying mixes", len(rungs))
 
@@ -90,7 +81,8 @@ class Mixer:
         def judged(rung: int, scheme: Scheme) -> tuple[float, bool]:
             clips = spread(self._material.parts.ranges, JUDGED)
             said = outcomes(self._material, clips, texts(graphs(rung), self._material, clips))
-            return lost(said, self._options.max_wer_increase)
+            verdict = judge(said, self._options.max_wer_increase)
+            return verdict.increase, verdict.passed
 
         def kept(rung: int, make: Callable[[], Tried]) -> Tried:
             found = self._work.kept(f"rung-{rung}.json", Tried, make)
@@ -100,48 +92,11 @@ class Mixer:
         tried = search.descend(rungs, judged, kept)
         told(len(rungs))
         chosen = len(tried) - 1
-        return Mix(
-            search.scheme(rungs[chosen]), graphs(chosen), tuple(tried), tuple(ranked),
-            tuple(better),
-        )  # fmt: skip
+        return Mix(search.scheme(rungs[chosen]), graphs(chosen), tuple(tried), tuple(ranked))
 
-    def _search(self, trial: Trial, products: dict[str, Product]) -> Search:
-        return Search(trial, products, trial.full.weights, self._options.target)
-
-    def _ranked(
-        self, search: Search, step: str, file: str, known: Mapping[str, Ranked] | None = None
-    ) -> list[Ranked]:
-        """All groups, but for `known` ones measured under the names of `step` and `file`."""
-        known, numbers = known or {}, {name: number for number, name in enumerate(search.groups)}
-
-        def kept(name: str, make: Callable[[], Ranked]) -> Ranked:
-            if name in known:
-                return known[name]
-            return self._work.kept(f"{file}-{numbers[name]}.json", Ranked, make)
-
-        return search.rank(kept, self._watch.telling(step, len(search.groups)))
-
-    def _moved(
-        self, trial: Trial, products: dict[str, Product], ranked: Sequence[Ranked]
-    ) -> list[Moved]:
-        numbers = {name: number for number, name in enumerate(products)}
-
-        def kept(name: str, make: Callable[[], Moved]) -> Moved:
-            return self._work.kept(f"moved-{numbers[name]}.json", Moved, make)
-
-        return moved(trial, products, ranked, kept, partial(self._watch.telling, "moving ranges"))
-
-
-def lost(said: Sequence[Outcome], allowed: float) -> tuple[float, bool]:
-    """The points of word error rate that a mix costs, and whether that may be.
-
-    Where the interval reaches zero words cannot tell the loss from luck, one more or less of
-    several hundred decides: then the likelihood of the texts does, which the search asks anyway.
-    """
-    verdict = judge(said, allowed)
-    if verdict.low <= 0:
-        verdict = judge(said, max(allowed, verdict.increase))
-    return verdict.increase, verdict.passed
+    def _measured(self, search: Search) -> Callable[[str, Callable[[], Ranked]], Ranked]:
+        numbers = {name: number for number, name in enumerate(search.groups)}
+        return lambda name, make: self._work.kept(f"group-{numbers[name]}.json", Ranked, make)
 
 
 def texts(graphs: Path, material: Material, clips: Sequence[Clip]) -> dict[str, Text]:

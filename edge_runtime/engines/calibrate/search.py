@@ -40,15 +40,14 @@ class Measuring(Protocol):
 class Ranked(msgspec.Struct, frozen=True):
     """A group in 8 bits while all others stay as they are.
 
-    `bytes` are those it saves, `seconds` those of an update, where that was measured; `error`,
-    `nats` and `divergence` as in `Change`. `wide` is what its products would be kept in.
+    `bytes` are those it saves, `seconds` those of an update, where that was measured; `error`
+    and `nats` as in `Change`. `wide` is what its products would be kept in.
     """
 
     name: str
     products: tuple[str, ...]
     error: float
     nats: float
-    divergence: float
     bytes: int
     seconds: float | None = None
     wide: Precision = "fp16"
@@ -162,9 +161,7 @@ class Search:
             seconds = self._plain - self._trial.seconds(alone)
         half = self._wide(members, change.error)
         saved = sum(self._size(each, half) - self._size(each, "int8") for each in members)
-        return Ranked(
-            name, members, change.error, change.nats, change.divergence, saved, seconds, half
-        )
+        return Ranked(name, members, change.error, change.nats, saved, seconds, half)
 
     def _wide(self, members: tuple[str, ...], error: float) -> Precision:
         """What a group is kept in: float16 weights where they spare nearly all of its error."""

@@ -29,7 +29,6 @@ from edge_runtime.engines.calibrate.report import (
     Variant,
 )
 from edge_runtime.engines.calibrate.room import Room
-from edge_runtime.engines.calibrate.scheme import LARGEST
 from edge_runtime.engines.calibrate.search import NATS
 
 ORIGINAL, CHOSEN = "float32", "calibrated"
@@ -127,7 +126,7 @@ def judged(
             for each in mix.ranked
             if each.name in wide
         ),
-        tables=(_tried(mix), _moved(mix), _guards(belief), *made.tables),
+        tables=(_tried(mix), _guards(belief), *made.tables),
     )
     return msgspec.structs.replace(found, forced=force and not found.passed)
 
@@ -205,26 +204,6 @@ def _tried(mix: Mix) -> Table:
         ),
         note="Measured on the part that ranges come from. Nats: how much less likely the "
         f"unquantised text becomes, at most {NATS:g} do; points: of word error rate.",
-    )
-
-
-def _moved(mix: Mix) -> Table:
-    """The ranges that the answers, not the product's own output, decided."""
-    return Table(
-        title="Ranges that were moved",
-        head=("product", "by its output", "by the answers", "diverged", "diverge"),
-        rows=tuple(
-            (
-                each.name,
-                round(LARGEST * each.was, 4),
-                round(LARGEST * (each.product.scale or 0.0), 4),
-                round(each.before, 7),
-                round(each.after, 7),
-            )
-            for each in mix.moved
-        ),
-        note="The largest magnitude that is not clipped, and what the answers of the model with "
-        "this product alone in 8 bits diverge by, in nats a token.",
     )
 
 

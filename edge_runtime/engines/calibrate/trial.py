@@ -44,17 +44,11 @@ class Spoken:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a scheme does to the output.
-
-    The relative `error` of the logits, how much less likely the unquantised text becomes, in
-    `nats` a token, and the `divergence`: the same of whatever token the unquantised model might
-    write next, weighted by how likely it is (Kullback and Leibler). That is never negative, and
-    varies much less with the few words that there are.
-    """
+    """What a scheme does to the output: the relative error of the logits, and how much less
+    likely the unquantised text becomes, in nats a token."""
 
     error: float
     nats: float
-    divergence: float
 
 
 class Trial:
@@ -93,7 +87,7 @@ class Trial:
         """Against the model as it is, over all clips or the first few."""
         made = self._made(scheme)
         touched = bool(self._sites["encoder"] & scheme.products.keys())
-        lost = power = nats = divergence = 0.0
+        lost = power = nats = 0.0
         count = 0
         known = zip(self._clips, self._memories, self._logits, strict=True)
         for clip, memory, wanted in islice(known, most):
@@ -105,11 +99,10 @@ class Trial:
             centred = wanted - wanted.mean(-1, keepdims=True)
             power += float(np.square(centred).sum(dtype=np.float64))
             said = np.array([*clip.tokens, self._shape.end])[: len(wanted)]
-            less, apart = compared(wanted, given, said)
-            nats += less
-            divergence += apart
+            less = _likely(wanted, said) - _likely(given, said)
+            nats += float(less.sum())
             count += len(said)
-        return Change(float(np.sqrt(lost / power)), nats / count, divergence / count)
+        return Change(float(np.sqrt(lost / power)), nats / count)
 
     def seconds(self, scheme: Scheme) -> float:
         """The least time of a typical update of the first clip: encode, check, a few steps."""
@@ -228,24 +221,12 @@ def _whole(model: Any, found: Mapping[str, Rounded], head: str) -> Any:
     return model
 
 
-def compared(
-    wanted: NDArray[np.float32], given: NDArray[np.float32], said: NDArray[np.int64]
-) -> tuple[float, float]:
-    """How much less likely logits (tokens, vocabulary) make what was said, and what may be.
-
-    Both in nats, summed; the first of the first tokens, as many as were said.
-    """
-    before = _logs(wanted)
-    less = before - _logs(given)
-    apart = float((np.exp(before) * less).sum())
-    return float(less[np.arange(len(said)), said].sum()), apart
-
-
-def _logs(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(tokens, vocabulary) log-probabilities."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max(-1, keepdims=True)
-    found: NDArray[np.float64] = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
+def _likely(logits: NDArray[np.float32], tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(tokens,) log-probabilities in (tokens, vocabulary)."""
+    logits = logits[: len(tokens)].astype(np.float64)
+    top = logits.max(-1, keepdims=True)
+    total = np.log(np.exp(logits - top).sum(-1)) + top[:, 0]
+    found: NDArray[np.float64] = logits[np.arange(len(tokens)), tokens] - total
     return found
 
 

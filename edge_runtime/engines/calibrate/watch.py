@@ -13,8 +13,6 @@ STEPS = {
     "counting values of the hold-out": 7,
     "choosing ranges": 12,
     "measuring groups": 40,
-    "moving ranges": 60,
-    "measuring groups again": 10,
     "trying mixes": 12,
     "judging": 5,
     "timing": 6,

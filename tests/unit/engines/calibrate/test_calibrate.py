@@ -111,7 +111,6 @@ def test_it_serves_once_it_is_there(first, made_up) -> None:
     [
         ("writing their texts", 11),
         ("counting values", 10),
-        ("measuring groups again", 1),
         ("judging", 0),
     ],
 )

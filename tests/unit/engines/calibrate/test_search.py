@@ -31,7 +31,7 @@ class Made:
             for name, each in scheme.products.items()
             if each.precision != "fp32"
         )
-        return Change(squares**0.5, squares, squares)
+        return Change(squares**0.5, squares)
 
     def seconds(self, scheme) -> float:
         return 1.0 - sum(-0.01 if name in self.slow else 0.1 for name in scheme.products)
