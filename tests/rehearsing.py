@@ -11,8 +11,8 @@ from edge_runtime.bench.rehearsal import Rehearsal
 from edge_runtime.config import Config
 
 COSTS = Costs(
-    fixed=0.008, each=0.015, step=0.009, tokens=4.0, partial=2.0, closing=0.5, idle=0.03,
-    served=0.008, clients=0.002, together=0.08, between=0.03, lanes=2, cores=2,
+    fixed=0.008, each=0.013, square=0.0003, step=0.009, tokens=4.0, partial=2.0, closing=0.5,
+    idle=0.03, served=0.008, clients=0.002, together=0.08, between=0.03, lanes=2, cores=2,
 )  # fmt: skip
 """About what two cores take for a small model in float32."""
 

@@ -26,7 +26,8 @@ class Work:
 class Costs:
     """Seconds, but where said.
 
-    An update takes `fixed`, and `each` for a second of its window, until its draft is checked; then
+    An update takes `fixed`, `each` for a second of its window, and `square` for that by itself, as
+    attention does, until its draft is checked; then
     a `step` for each token that the draft did not have: `tokens` a second of what was said since
     the stream's last update, and those that are said anew, `partial` of one in the middle of a
     word, `closing` of one in a pause. All of it takes that part longer (`together`) while other
@@ -40,6 +41,7 @@ class Costs:
 
     fixed: float
     each: float
+    square: float
     step: float
     tokens: float
     partial: float
@@ -57,7 +59,7 @@ class Costs:
     def work(self, purpose: Purpose, window: float, gap: float) -> Work:
         """What an update takes of so many seconds of audio, of which `gap` came since the last."""
         redone = self.partial if purpose is Purpose.PARTIAL else self.closing
-        early = self.fixed + self.each * window
+        early = self.fixed + self.each * window + self.square * window**2
         return Work(early, early + self.step * (redone + self.tokens * max(0.0, gap)))
 
     def left(self, streams: int) -> float:

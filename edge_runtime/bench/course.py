@@ -34,13 +34,15 @@ class Moment:
 @dataclass(frozen=True)
 class Course:
     """One clip of so many seconds, paced. Speech ends at `close` (None: there is none); audio goes
-    on until `least` at least, and `most` at most."""
+    on until `least` at least, and `most` at most. It is spoken `pace` times as fast as the others.
+    """
 
     moments: tuple[Moment, ...]
     seconds: float
     close: float | None
     least: float
     most: float
+    pace: float = 1.0
 
 
 def heard(seconds: float) -> float:
@@ -59,20 +61,41 @@ def courses(clips: Sequence[Clip], judge: Judge, listening: Listening) -> list[C
     playing = Playing()
     rest = np.zeros(int(playing.patience * RATE), np.float32)
     judged = judge([np.concatenate([clip.pcm, rest]) for clip in clips])
+    told = [tuple(_moments(each, listening, playing.endpoint_ms)) for each in judged]
     found = []
-    for clip, probabilities in zip(clips, judged, strict=True):
+    for clip, moments, pace in zip(clips, told, _paces(clips, told), strict=True):
         span = energy.speech(clip.pcm)
         least = (span.close if span else clip.seconds) + playing.endpoint_ms / 1000 + 0.3
         found.append(
             Course(
-                tuple(_moments(probabilities, listening, playing.endpoint_ms)),
+                moments,
                 clip.seconds,
                 span.close if span else None,
                 max(clip.seconds, least),
                 clip.seconds + playing.patience,
+                pace,
             )
         )
     return found
+
+
+def _paces(clips: Sequence[Clip], told: Sequence[Sequence[Moment]]) -> list[float]:
+    """Words of their transcripts a second of speech, of what all have; 1 where nothing tells."""
+    words = [len(clip.reference.split()) for clip in clips]
+    spoken = [_spoken(moments) for moments in told]
+    known = [(count, seconds) for count, seconds in zip(words, spoken, strict=True) if count]
+    mean = sum(count for count, _ in known) / max(1e-9, sum(seconds for _, seconds in known))
+    return [
+        count / seconds / mean if count and seconds else 1.0
+        for count, seconds in zip(words, spoken, strict=True)
+    ]
+
+
+def _spoken(moments: Sequence[Moment]) -> float:
+    """Seconds from each onset to its endpoint's last word."""
+    ends = sum(each.place for each in moments if each.what == "endpoint")
+    onsets = [each.place for each in moments if each.what == "onset"]
+    return ends - sum(onsets[: sum(each.what == "endpoint" for each in moments)])
 
 
 def _moments(

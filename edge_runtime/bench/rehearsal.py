@@ -214,7 +214,8 @@ class Rehearsal:
             return
         each.served_at = now
         purpose, segment, end = wanted
-        work = self._costs.work(purpose, end - segment.start, segment.gap(end))
+        new = each.course.pace * segment.gap(end)
+        work = self._costs.work(purpose, end - segment.start, new)
         flight = Flight(batch.number, purpose, segment, end, work, work.whole, now)
         self._running[batch.number] = each, flight
         if purpose is Purpose.FINAL:
@@ -237,8 +238,8 @@ class Rehearsal:
     def _delivered(self, now: float, each: Speaker, flight: Flight) -> None:
         segment, purpose, took = flight.segment, flight.purpose, now - flight.began
         self.met.updates[purpose] += 1
-        self.met.windows[purpose] += flight.end - segment.start
-        self.met.gaps[purpose] += segment.gap(flight.end)
+        self.met.windows[purpose].append(flight.end - segment.start)
+        self.met.gaps[purpose] += each.course.pace * segment.gap(flight.end)
         self._ladder.spent(now, took, partial=purpose is Purpose.PARTIAL)
         closes = purpose is not Purpose.PARTIAL and segment.end == flight.end
         if closes and segment in each.pending:

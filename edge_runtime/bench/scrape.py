@@ -46,22 +46,28 @@ class Scrape:
         total, count = (self.value(f"{histogram}_{x}", **labels) for x in ("sum", "count"))
         return total / count if total is not None and count else None
 
-    def quantile(self, histogram: str, q: float, **labels: str) -> float | None:
-        """The q-quantile (0…1), by straight lines inside the buckets."""
+    def below(self, histogram: str, **labels: str) -> list[tuple[float, float]]:
+        """How many observations are not above each edge of its buckets, ascending."""
         edges: dict[float, float] = {}
         for (sample, have), value in self.samples.items():
             if sample == f"{histogram}_bucket" and have >= labels.items():
                 edge = float(dict(have)["le"])
                 edges[edge] = edges.get(edge, 0.0) + value
-        if not edges or not max(edges.values()):
+        return sorted(edges.items())
+
+    def quantile(self, histogram: str, q: float, **labels: str) -> float | None:
+        """The q-quantile (0…1), by straight lines inside the buckets."""
+        edges = self.below(histogram, **labels)
+        most = max((count for _, count in edges), default=0.0)
+        if not most:
             return None
-        wanted = q * max(edges.values())
+        wanted = q * most
         below, counted = 0.0, 0.0
-        for edge in sorted(edges):
-            if edges[edge] >= wanted:
+        for edge, count in edges:
+            if count >= wanted:
                 if edge == float("inf"):
                     return below
-                inside = edges[edge] - counted
+                inside = count - counted
                 return below + (edge - below) * ((wanted - counted) / inside if inside else 1.0)
-            below, counted = edge, edges[edge]
+            below, counted = edge, count
         return below

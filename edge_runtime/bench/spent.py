@@ -9,7 +9,9 @@ from edge_runtime.bench.scrape import Scrape
 
 UPDATES = "edge_runtime_updates_total"
 NAMES = ("partial", "speculative", "final")
-_SECONDS = "edge_runtime_stage_seconds"
+TOKENS = "edge_runtime_tokens_total"
+STAGES = ("encode", "draft", "decode")
+SECONDS = "edge_runtime_stage_seconds"
 _PASSES = "edge_runtime_passes_total"
 
 
@@ -41,17 +43,23 @@ class Spent:
         passes = self.grown.value(_PASSES) or 0.0
         return seconds, passes - (self.grown.value(UPDATES) or 0.0)
 
-    @property
-    def step(self) -> float:
-        """Seconds of one of these."""
-        seconds, count = self.steps
-        return seconds / count if count > 0 else 0.0
+    def record(self) -> dict[str, dict[str, float]]:
+        """For a file: by purpose how many updates there were, and what they took."""
+        return {
+            name: {
+                "count": self.grown.value(UPDATES, purpose=name) or 0.0,
+                **{each: stages(self.grown, (name,), each) for each in STAGES},
+                "passes": self.grown.value(_PASSES, purpose=name) or 0.0,
+                "tokens": self.grown.value(TOKENS, purpose=name, kind="produced") or 0.0,
+            }
+            for name in NAMES
+        }
 
 
 def stages(grown: Scrape, purposes: Sequence[str], *which: str) -> float:
     """Seconds that these stages of such updates took."""
     return sum(
-        grown.value(f"{_SECONDS}_sum", purpose=purpose, stage=stage) or 0.0
+        grown.value(f"{SECONDS}_sum", purpose=purpose, stage=stage) or 0.0
         for purpose in purposes
         for stage in which
     )
@@ -59,5 +67,5 @@ def stages(grown: Scrape, purposes: Sequence[str], *which: str) -> float:
 
 def busy(grown: Scrape, *purposes: str) -> tuple[float, float]:
     """Seconds that lanes worked on updates of these purposes, and how many there were."""
-    seconds = stages(grown, purposes, "encode", "draft", "decode")
+    seconds = stages(grown, purposes, *STAGES)
     return seconds, sum(grown.value(UPDATES, purpose=purpose) or 0.0 for purpose in purposes)

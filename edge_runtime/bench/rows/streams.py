@@ -29,6 +29,9 @@ from edge_runtime.runtime.ladder import STEPS
 FEW = 4
 """Streams that tell what each one more costs besides its updates."""
 
+PART = 0.5
+"""Of the number that one stream and a few foretell: so many tell how lanes slow each other."""
+
 GROWTH = 1.25
 """From a number that held to the next one that is tried, as long as none did not."""
 
@@ -42,8 +45,9 @@ NEAR = 0.05
 def measure(bench: Bench) -> None:
     """Adds `streams`, `streams.predicted`, `streams.off`, and `streams.N.*` of each number.
 
-    One stream alone and a few together tell the costs; what they foretell is in the log before
-    another number is measured. Without `auto`, that of `--streams` is the only one.
+    One stream alone, a few together and half of what these foretell tell the costs; what comes of
+    them is in the log before another number is measured. Without `auto`, that of `--streams` is
+    the only one.
     """
     crowd = bench.options.crowd
     run = _Run(bench, bench.some(bench.manifest.clean), Log(crowd.log))
@@ -110,6 +114,15 @@ class _Run:
             heard.append(self.number(few))
         if heard[-1].level or not heard[-1].finals:  # more than it keeps up with: costs stretch
             del heard[1:]
+        found = self._costs(heard)
+        half = int(PART * self._most(found))
+        if half > heard[-1].streams and not self._bench.interrupted():
+            several = self.number(half)
+            if several.holds(self._bench.options.crowd.limit):
+                found = self._costs([*heard, several])
+        return found
+
+    def _costs(self, heard: Sequence[Heard]) -> Costs:
         return costs(
             [self._spent[each.streams] for each in heard],
             lambda spent, one: self._rehearse(spent, one.streams),
@@ -134,11 +147,11 @@ class _Run:
         turns = [order(self._courses, mean, streams, number) for number in range(streams)]
         return Rehearsal(spent, turns, self._config).run(SETTLE, until, until + TAIL)
 
-    def foretell(self, spent: Costs, wanted: int = 0) -> int:
-        """The most that should hold; it is in the log with what was expected on the way to it."""
+    def _most(self, spent: Costs, tried: dict[int, Foretold] | None = None, wanted: int = 0) -> int:
+        """The most that should hold; what was `tried` is added there, and `wanted` is tried too."""
         crowd = self._bench.options.crowd
         seconds = SETTLE + crowd.seconds + TAIL
-        tried: dict[int, Foretold] = {}
+        tried = {} if tried is None else tried
 
         def holds(streams: int) -> bool:
             if streams not in tried:
@@ -146,9 +159,15 @@ class _Run:
             # On the last step nobody new comes in, and every clip is somebody new.
             return tried[streams].p95 <= crowd.limit / 1000 and STEPS[tried[streams].level].admits
 
-        most = surely(holds, crowd.most)
         if wanted:
             holds(wanted)
+        return surely(holds, crowd.most)
+
+    def foretell(self, spent: Costs, wanted: int = 0) -> int:
+        """The most that should hold; it is in the log with what was expected on the way to it."""
+        crowd = self._bench.options.crowd
+        tried: dict[int, Foretold] = {}
+        most = self._most(spent, tried, wanted)
         expected = [record(tried[streams]) for streams in sorted(tried)]
         self._log.write(
             "prediction",
@@ -189,6 +208,7 @@ class _Run:
             "measured",
             **heard.record(),
             lanes=spent.lanes / seconds,
+            updates=spent.record(),
             held=heard.holds(limit) and not heard.cut,
         )
         _add(bench, heard)

@@ -19,9 +19,9 @@ def test_audio_can_be_heard_when_its_piece_was_sent():
     assert piece(0.101) == pytest.approx(0.2)
 
 
-def spoken(tmp_path, seconds):
+def spoken(tmp_path, seconds, said="ONE"):
     """A clip with a tone from 0.5 s on, and half a second of silence behind it."""
-    clip = Clip("a", tmp_path, "ONE", "")
+    clip = Clip("a", tmp_path, said, "")
     pcm = np.zeros(int(RATE * (seconds + 1.0)), np.float32)
     pcm[RATE // 2 : RATE // 2 + int(seconds * RATE)] = 0.1
     clip.__dict__["pcm"] = pcm
@@ -59,3 +59,12 @@ def test_where_nobody_speaks_it_is_played_all_the_same(tmp_path):
     (course,) = courses([clip], loud, Listening())
     assert (course.moments, course.close) == ((), None)
     assert course.least > 1.0
+
+
+def test_who_says_more_words_in_a_second_is_faster(tmp_path):
+    four = "ONE TWO THREE FOUR"
+    clips = [spoken(tmp_path, 4.0, four), spoken(tmp_path, 2.0, four), spoken(tmp_path, 2.0, "")]
+    paces = [each.pace for each in courses(clips, loud, Listening())]
+    assert paces[1] / paces[0] == pytest.approx(2.0, rel=0.05)
+    assert paces[0] < 1.0 < paces[1]
+    assert paces[2] == 1.0

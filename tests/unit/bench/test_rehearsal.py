@@ -44,7 +44,7 @@ def test_they_give_way_by_the_ladder():
 
 
 def test_partials_come_each_hop_and_guesses_in_each_pause():
-    alone = replace(COSTS, each=0.0, tokens=0.0, partial=0.0, fixed=0.05)
+    alone = replace(COSTS, each=0.0, square=0.0, tokens=0.0, partial=0.0, fixed=0.05)
     met = play(1, alone, [turn(4.0, (1.5,))], 60.0)
     turns = len(met.rests)
     assert met.updates[Purpose.SPECULATIVE] == pytest.approx(2 * turns, abs=2)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from edge_runtime import events
-from edge_runtime.bench import together
+from edge_runtime.bench import appraisal, together
 from edge_runtime.bench.bench import Bench, Crowd, Options, progress
 from edge_runtime.bench.capacity import Foretold
 from edge_runtime.bench.manifest import Clip, Manifest
@@ -124,6 +124,35 @@ def test_the_prediction_is_on_the_disk_before_the_run_and_what_was_measured_afte
     assert bench.figures.value("streams.off") == pytest.approx(20)
     assert bench.figures.value("streams.6.final.p95") == pytest.approx(1200)
     assert lines[-1]["kind"] == "result"
+
+
+def test_half_of_what_few_foretell_is_played_before_anything_is_foretold(
+    monkeypatch, house, clip, tmp_path
+):
+    log = tmp_path / "streams.jsonl"
+    told = []
+
+    async def fake(server, clips, heard, step, seed=1):
+        heard.finals += [600.0] * 3
+
+    def costs(spent, rehearse, **machine):
+        told.append([each.streams for each in spent])
+        return appraisal.costs(spent, rehearse, **machine)
+
+    monkeypatch.setattr(streams, "together", fake)
+    monkeypatch.setattr(streams, "costs", costs)
+    monkeypatch.setattr(streams, "judge", silent)
+    monkeypatch.setattr(streams, "foretold", foretold_up_to(13))
+    options = Options(streams=7, crowd=Crowd(most=64, seconds=5, log=log))
+    bench = Bench(Manifest(tmp_path, (clip,)), options, progress(Console(quiet=True)))
+    bench.server = lambda *_: contextlib.nullcontext(house)
+    measure(bench, ["streams"], lambda name: None)
+    kinds = [
+        (each["kind"], each["streams"]) for each in map(json.loads, log.read_text().splitlines())
+    ]
+    assert kinds == [("measured", 1), ("measured", 4), ("measured", 6), ("prediction", 13),
+                     ("measured", 7)]  # fmt: skip
+    assert told == [[1, 4], [1, 4, 6]]
 
 
 def test_what_held_before_ctrl_c_is_kept(monkeypatch, house, clip, tmp_path):
