@@ -1,7 +1,9 @@
 """Silero's voice detector for a batch of streams: some frames of each, and each its own state.
 
 The published graph hears one stream; ours carries a batch axis through the same arithmetic. What
-hears a frame by itself takes all frames of all streams at once, in any order.
+hears a frame by itself takes all frames of all streams at once, in any order. It is for a CPU,
+where the detector runs whatever the device: TensorRT-RTX 1.7 fails at a cell that hears rows of
+different lengths.
 """
 
 from __future__ import annotations

@@ -16,13 +16,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from edge_runtime.device.tensorrt.module import find_tensorrt
 from edge_runtime.engines.board import Board
 from edge_runtime.engines.build import BuildOptions, build
 from edge_runtime.engines.build.contract import Signature, Tensor, signatures
-from edge_runtime.engines.build.memory import MB
-from edge_runtime.engines.build.profiles import Range
-from edge_runtime.engines.build.tile import Work, build_tile
 from edge_runtime.engines.engine import engines, read
 from edge_runtime.engines.plans import split, unlike_here
 from edge_runtime.engines.recipe import load_recipe
@@ -78,18 +74,6 @@ def test_the_contract_is_what_the_exporter_writes(recipe, store, precision) -> N
     assert sorted(wanted) == sorted(TILES[None])
     for name, each in wanted.items():
         assert described(graphs / f"{name}.onnx") == each
-
-
-def test_the_voice_detector_builds(store) -> None:
-    path = store.graphs(load_recipe("silero-vad")) / "vad.onnx"
-    signature = described(path)
-    assert len(signature.inputs) == 3
-    work = Work(find_tensorrt("tensorrt_rtx"), 64 * MB)
-    free = {
-        size for each in signature.inputs.values() for size in each.dims if isinstance(size, str)
-    }
-    plan = build_tile(work, path, signature, [dict.fromkeys(free, Range(1, 1, 8))])
-    assert plan.nbytes > 100_000
 
 
 def described(path: Path) -> Signature:

@@ -180,6 +180,7 @@ async def test_the_last_updates_are_told_one_by_one(house):
         accepted=2,
         bonus=1,
         produced=4,
+        passes=2,
     )
     for purpose in ("partial", "partial", "speculative"):
         server.metrics.update(purpose, cost)
