@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,13 @@ AT_ONCE = 8
 
 BOUND = 256
 """Shapes of batches that are kept bound to their memory."""
+
+
+def pieces(samples: Samples) -> Iterator[Samples]:
+    """The whole frames of a recording, as many at a time as `VoiceDetector.hear` takes."""
+    whole, most = len(samples) // FRAME * FRAME, AT_ONCE * FRAME
+    for start in range(0, whole, most):
+        yield samples[start : min(start + most, whole)]
 
 
 class VoiceDetector:

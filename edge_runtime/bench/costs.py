@@ -27,11 +27,10 @@ class Costs:
     """Seconds, but where said.
 
     An update takes `fixed`, `each` for a second of its window, and `square` for that by itself, as
-    attention does, until its draft is checked; then
-    a `step` for each token that the draft did not have: `tokens` a second of what was said since
-    the stream's last update, and those that are said anew, `partial` of one in the middle of a
-    word, `closing` of one in a pause. All of it takes that part longer (`together`) while other
-    lanes are at work.
+    attention does, until its draft is checked; then a `step` for each token that the draft did not
+    have: `tokens` a second of what was said since the stream's last update, and those that are said
+    anew, `partial` of one in the middle of a word, `closing` of one in a pause. All of it takes
+    that part longer (`together`) while other lanes are at work.
 
     `served` and `clients` are processor time for a second of a stream that is not lanes' work, of
     the server (voice detector, sockets) and of the clients on the same machine; both take `idle` of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
-from edge_runtime.audio import FRAME
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import AT_ONCE, VoiceDetector
+from edge_runtime.audio.vad import VoiceDetector, pieces
 from edge_runtime.device import open_device
 from edge_runtime.engines.recipe import load_recipe
 from edge_runtime.engines.store import Store
@@ -28,14 +28,9 @@ def judge(clips: Sequence[Samples]) -> list[list[float]]:
     ears = detector(max(1, len(clips)))
     slots = [ears.open() for _ in clips]
     found: list[list[float]] = [[] for _ in clips]
-    most = AT_ONCE * FRAME
-    for start in range(0, max(map(len, clips), default=0) - FRAME + 1, most):
-        rows = [row for row, clip in enumerate(clips) if start + FRAME <= len(clip)]
-        whole = [min(start + most, len(clips[row]) // FRAME * FRAME) for row in rows]
-        answers = ears.hear(
-            [slots[row] for row in rows],
-            [clips[row][start:end] for row, end in zip(rows, whole, strict=True)],
-        )
-        for row, answer in zip(rows, answers, strict=True):
+    for turn in zip_longest(*map(pieces, clips)):
+        due = [(row, piece) for row, piece in enumerate(turn) if piece is not None]
+        answers = ears.hear([slots[row] for row, _ in due], [piece for _, piece in due])
+        for (row, _), answer in zip(due, answers, strict=True):
             found[row] += answer
     return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from edge_runtime.audio import FRAME
 from edge_runtime.audio.endpoint import Endpointer, Onset
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import AT_ONCE
+from edge_runtime.audio.vad import pieces
 from edge_runtime.bench.judge import detector
 from edge_runtime.bench.served import Served
 from edge_runtime.config import Config
@@ -34,9 +33,8 @@ class Evidence:
         endpointer = Endpointer(self._config.listening, 500)
         slot = self._ears.open()
         try:
-            whole, most = len(pcm) // FRAME * FRAME, AT_ONCE * FRAME
-            for start in range(0, whole, most):
-                (heard,) = self._ears.hear([slot], [pcm[start : min(start + most, whole)]])
+            for piece in pieces(pcm):
+                (heard,) = self._ears.hear([slot], [piece])
                 said = [verdict for each in heard for verdict in endpointer.heard(each)]
                 if any(isinstance(verdict, Onset) for verdict in said):
                     return True

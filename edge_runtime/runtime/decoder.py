@@ -78,9 +78,8 @@ class Decoder:
         """Make and warm the lanes.
 
         `done` gets a task with what came of it; `ending` a batch whose lane may be given another
-        one; `freed` a batch whose lane is through with it; `back`
-        a task that a lost or recalled lane never finished, to be submitted anew, and the draft with
-        which it goes on; `changed` is
+        one; `freed` a batch whose lane is through with it; `back` a task that a lost or recalled
+        lane never finished, to be submitted anew, and the draft with which it goes on; `changed` is
         called once there are other lanes; `wanted` says whether there is anybody to be quick for;
         `told` gets what everybody should know of a change.
         Raises what the last device raises that may be used.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edge_runtime.audio import FRAME, RATE
 from edge_runtime.audio.ring import Samples
-from edge_runtime.audio.vad import AT_ONCE, VoiceDetector
+from edge_runtime.audio.vad import VoiceDetector, pieces
 from edge_runtime.config import Listening
 
 LOWEST, HIGHEST = 0.3, 0.8
@@ -57,11 +57,7 @@ def listen(detector: VoiceDetector, samples: Samples) -> Heard:
     frames = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME)
     slot = detector.open()
     try:
-        found = [
-            heard
-            for at in range(0, len(frames), AT_ONCE)
-            for heard in detector.hear([slot], [frames[at : at + AT_ONCE].ravel()])[0]
-        ]
+        found = [heard for piece in pieces(samples) for heard in detector.hear([slot], [piece])[0]]
     finally:
         detector.close(slot)
     return Heard(

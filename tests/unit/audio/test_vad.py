@@ -126,6 +126,16 @@ def test_frames_that_are_judged_in_one_go_equal_each_by_itself(detector: VoiceDe
             np.testing.assert_allclose(heard, wanted, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("samples", "frames"), [(0, []), (511, []), (512, [1]), (512 * 20 + 100, [8, 8, 4])]
+)
+def test_a_recording_is_heard_in_pieces_of_whole_frames(samples: int, frames: list[int]) -> None:
+    sound = np.arange(samples, dtype=np.float32)
+    found = list(vad.pieces(sound))
+    assert [len(piece) for piece in found] == [512 * count for count in frames]
+    np.testing.assert_array_equal(np.concatenate([*found, sound[:0]]), sound[: 512 * sum(frames)])
+
+
 def test_shapes_of_batches_are_not_kept_for_ever(
     detector: VoiceDetector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
